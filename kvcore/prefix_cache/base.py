@@ -1,0 +1,160 @@
+"""The interface of a prefix cache, and the values that cross it. Lengths are in tokens, values are slots (int64)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+
+if TYPE_CHECKING:
+    from kvcore.allocators.base import TokenToKVPoolAllocator
+    from kvcore.pools.req_to_token import ReqToTokenPool
+    from kvcore.req import Req
+
+
+@dataclass(frozen=True, slots=True)
+class RadixKey:
+    """What a prefix is looked up by: token ids in a namespace."""
+
+    token_ids: Sequence[int]
+    extra_key: str | None = None
+    """Namespace; keys with different namespaces never share a node."""
+    is_bigram: bool = False
+    """EAGLE: a unit is a pair of neighbouring tokens, so ``n`` ids make ``n - 1`` units."""
+
+    def __len__(self) -> int:
+        """Units of the key."""
+        return max(0, len(self.token_ids) - 1) if self.is_bigram else len(self.token_ids)
+
+
+class LockRef(NamedTuple):
+    """A lock on a node's path to the root; give exactly this back to ``dec_lock_ref``."""
+
+    node: Any
+    swa_uuid: int | None = None
+    """Where the sliding-window part of the lock ends; ``None`` when it reaches the root (or there is none)."""
+
+
+class MatchResult(NamedTuple):
+    """The longest cached prefix of a key. The tree is not locked; lock ``last_node`` before anything may evict."""
+
+    device_indices: torch.Tensor
+    """int64 [matched], slots of the prefix; owned by the tree."""
+    last_node: Any
+    """Where the match ended; the root (or ``None`` without a tree) when nothing matched."""
+    cache_protected_len: int
+    """Tokens of ``device_indices`` that the tree owns."""
+    mamba_state_slot: int | None = None
+    """State slot at ``last_node`` (mamba trees)."""
+    mamba_branching_seqlen: int | None = None
+    """Length at which a further state snapshot would help later requests (mamba trees)."""
+
+
+class InsertResult(NamedTuple):
+    """What an insertion found."""
+
+    prefix_len: int
+    """Tokens that the tree already held; the inserter's own slots for them are duplicates it has to free."""
+    last_node: Any
+    mamba_exist: bool = False
+    """The node already held a state, so the inserter keeps (and frees) its own."""
+
+
+class EvictParams(NamedTuple):
+    """How much to give back: slots of the full pool, of the window pool, and states."""
+
+    num_tokens: int = 0
+    swa_num_tokens: int = 0
+    mamba_num: int = 0
+
+
+class EvictResult(NamedTuple):
+    """How much was really given back, in the units of EvictParams."""
+
+    num_tokens_evicted: int = 0
+    swa_num_tokens_evicted: int = 0
+    mamba_num_evicted: int = 0
+
+
+class PrefixCache(ABC):
+    """Keeps the KV of past requests for later ones, in a tree over token ids (or not at all)."""
+
+    page_size: int
+    """Granularity of sharing, in tokens."""
+    allocator: TokenToKVPoolAllocator
+    req_to_token_pool: ReqToTokenPool
+
+    @abstractmethod
+    def match_prefix(self, key: RadixKey) -> MatchResult:
+        """Find the longest cached prefix. May split a node and refreshes access times; changes no slot."""
+
+    @abstractmethod
+    def cache_finished_req(self, req: Req, *, kv_len: int, is_insert: bool = True) -> None:
+        """Take over, or free, ``row[protected:kv_len)`` of a finished request and release its lock on the tree."""
+
+    @abstractmethod
+    def cache_unfinished_req(self, req: Req, *, chunked: bool = False) -> None:
+        """Insert what ``req`` has computed (``req.fill_ids``) and advance its prefix to all of it.
+
+        Must leave ``req.prefix_indices`` covering ``len(req.fill_ids)`` tokens, and ``kv.cache_protected_len`` the part
+        of them that the tree owns.
+        """
+
+    @abstractmethod
+    def evict(self, params: EvictParams) -> EvictResult:
+        """Give back at least what is asked, or all that is not locked."""
+
+    @abstractmethod
+    def inc_lock_ref(self, node: Any) -> LockRef:
+        """Protect ``node`` and its ancestors from eviction."""
+
+    @abstractmethod
+    def dec_lock_ref(self, lock: LockRef) -> None:
+        """Undo one ``inc_lock_ref``."""
+
+    @abstractmethod
+    def evictable_size(self) -> int:
+        """Slots of the full pool that eviction could give back."""
+
+    @abstractmethod
+    def protected_size(self) -> int:
+        """Slots of the full pool that locked nodes hold."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forget everything, without freeing a slot."""
+
+    @abstractmethod
+    def pretty_print(self) -> str:
+        """The tree as text, for error reports."""
+
+
+@runtime_checkable
+class SupportsSWA(Protocol):
+    """Capability: the cache tracks a sliding window and owns slots of the window pool."""
+
+    sliding_window_size: int
+
+    def swa_evictable_size(self) -> int:
+        """Slots of the window pool that eviction could give back."""
+        ...
+
+    def swa_protected_size(self) -> int:
+        """Slots of the window pool that window locks hold."""
+        ...
+
+
+@runtime_checkable
+class SupportsMamba(Protocol):
+    """Capability: the cache keeps recurrent states at its nodes."""
+
+    def mamba_evictable_size(self) -> int:
+        """State slots that eviction could give back."""
+        ...
+
+    def mamba_protected_size(self) -> int:
+        """State slots at locked nodes."""
+        ...
