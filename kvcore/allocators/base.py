@@ -7,7 +7,7 @@ Page 0 (slots ``0..page_size-1``) is reserved in every pool: padded lanes read a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -102,3 +102,25 @@ class TokenToKVPoolAllocator(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Forget all allocations: every slot is free again."""
+
+
+@runtime_checkable
+class ListsFreePages(Protocol):
+    """Capability for the invariant checker: an allocator over one pool that names what is free. May synchronise."""
+
+    size: int
+    page_size: int
+
+    def free_page_ids(self) -> torch.Tensor:
+        """int64 page ids in the free list, the release list and the open free group; a page freed twice shows twice."""
+        ...
+
+
+@runtime_checkable
+class MapsWindow(Protocol):
+    """Capability: a full pool and a sliding-window pool behind one allocator, joined by a mapping of slots."""
+
+    full_attn_allocator: ListsFreePages
+    swa_attn_allocator: ListsFreePages
+    full_to_swa_index_mapping: torch.Tensor
+    """int64 [size + page_size + 1]; 0 where a full slot has no window slot; the last entry is -1."""

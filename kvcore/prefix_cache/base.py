@@ -158,3 +158,25 @@ class SupportsMamba(Protocol):
     def mamba_protected_size(self) -> int:
         """State slots at locked nodes."""
         ...
+
+
+@runtime_checkable
+class OwnsSlots(Protocol):
+    """Capability for the invariant checker: a cache whose nodes hold slots. May synchronise the device."""
+
+    def owned_slots(self) -> torch.Tensor:
+        """int64, every slot of the full pool that a node holds, tombstones included; one held twice shows twice."""
+        ...
+
+    def check(self) -> None:
+        """Recompute sizes and locks from the nodes; raises InvariantViolation where a counter disagrees."""
+        ...
+
+
+@runtime_checkable
+class OwnsStates(Protocol):
+    """Capability for the invariant checker: a cache whose nodes hold recurrent states."""
+
+    def owned_states(self) -> list[int]:
+        """Every state slot that a node holds; one held twice shows twice."""
+        ...
