@@ -16,11 +16,11 @@ class KVCacheError(Exception):
 
 
 class OutOfSlots(KVCacheError, RuntimeError):
-    """An allocation entry point found too few slots, rows or states, even after eviction; nothing was changed."""
+    """An entry point found too few slots, rows or states, even after eviction; all pools are as before."""
 
 
 class RowOverflow(KVCacheError, IndexError):
-    """A write would run past the end of a request's row into the row of its neighbour; nothing was written."""
+    """A write would run past the end of a request's row into its neighbour's; nothing was written."""
 
 
 class FreeGroupError(KVCacheError, RuntimeError):

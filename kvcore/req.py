@@ -1,6 +1,6 @@
 """A request and the one record that owns its KV lengths.
 
-The bottom of the package: pools, caches and entry points all speak of requests, and import nothing above this file.
+The bottom of the package: pools, caches and entry points all speak of requests; this file imports none of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class ReqKvInfo:
     """The KV lengths of one request, in tokens; exists exactly while the request holds a row.
 
-    The ladder ``0 <= cache_protected_len <= kv_committed_len <= kv_allocated_len <= row width`` holds between steps.
+    The ladder ``0 <= cache_protected_len <= kv_committed_len <= kv_allocated_len <= row width`` holds between
+    steps.
 
         0          protected        committed       allocated          W
         |-- tree's --|-- request's, valid --|-- reserved --|-- unused --|
@@ -38,6 +39,8 @@ class ReqKvInfo:
     """Tokens at the front whose sliding-window slots have been given back (page aligned)."""
     swa_evict_floor: int = 0
     """Tokens at the front whose sliding-window slots the tree keeps for other requests."""
+    swa_checked_len: int = 0
+    """Sequence length at the last look for slots that left the window; sets the pace of the next one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +59,7 @@ class Req:
     """The lengths; ``None`` exactly while the request holds no row."""
 
     prefix_indices: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
-    """int64 [prefix_len], slots of the prefix that the next extend does not recompute. The request owns the tensor."""
+    """int64 [prefix_len], slots of the prefix that the next extend does not recompute; the request owns it."""
     matched_protected_len: int = 0
     """``cache_protected_len`` as matched, waiting for the row (and its record) to be granted."""
     last_lock: LockRef | None = None

@@ -1,7 +1,8 @@
 """The interface of a slot allocator, and the values that cross it.
 
-Units: a *slot* is the index of one token's KV; a *page* is ``page_size`` consecutive slots, page id = slot // page_size.
-Page 0 (slots ``0..page_size-1``) is reserved in every pool: padded lanes read and write there, it is never handed out.
+Units: a *slot* is the index of one token's KV; a *page* is ``page_size`` consecutive slots, page id =
+slot // page_size. Page 0 (slots ``0..page_size-1``) is reserved in every pool: padded lanes read and write there,
+it is never handed out.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Shortfall(NamedTuple):
 class TokenToKVPoolAllocator(ABC):
     """Hands out KV slots and takes them back.
 
-    Contract: every ``alloc*`` returns an int64 tensor of slots on ``device`` that the caller owns, or ``None`` when the
-    pool is too short; after ``None`` the allocator is exactly as before. Nothing on the paths ``alloc*``,
+    Contract: every ``alloc*`` returns an int64 tensor of slots on ``device`` that the caller owns, or ``None`` when
+    the pool is too short; after ``None`` the allocator is exactly as before. Nothing on the paths ``alloc*``,
     ``free_segment`` and the free group synchronises the device; ``free`` may.
     """
 
@@ -58,18 +59,20 @@ class TokenToKVPoolAllocator(ABC):
         """Take the slots that grow request ``i`` from ``prefix_lens[i]`` to ``seq_lens[i]`` tokens.
 
         Args:
-            prefix_lens, seq_lens: int32 or int64 [bs] on ``device``; the ``_cpu`` twins hold the same values on the host.
+            prefix_lens, seq_lens: int32 or int64 [bs] on ``device``; the ``_cpu`` twins hold the same values on the
+                host.
             last_loc: int32 or int64 [bs], slot of token ``prefix_lens[i]-1``, -1 where the prefix is empty.
             extend_num_tokens: ``sum(seq_lens - prefix_lens)``.
 
-        Returns int64 [extend_num_tokens], requests concatenated; the rest of a request's last page is used up first.
+        Returns int64 [extend_num_tokens], requests concatenated; the rest of a request's last page is used up
+        first.
         """
 
     @abstractmethod
     def alloc_decode(
         self, seq_lens: torch.Tensor, seq_lens_cpu: torch.Tensor, last_loc: torch.Tensor
     ) -> torch.Tensor | None:
-        """Take one slot per request; ``seq_lens`` (int [bs]) are the lengths *after* this step. Returns int64 [bs]."""
+        """Take one slot per request; ``seq_lens`` (int [bs]) are the lengths *after* this step; int64 [bs]."""
 
     @abstractmethod
     def free(self, slots: torch.Tensor) -> None:
@@ -80,11 +83,12 @@ class TokenToKVPoolAllocator(ABC):
 
     @abstractmethod
     def free_segment(self, slots: torch.Tensor) -> None:
-        """Give back a page-regular run: consecutive tokens of one row, or tree values, starting on a page boundary.
+        """Give back a page-regular run: consecutive tokens of one row, or tree values, from a page boundary on.
 
-        ``slots`` is int32 or int64 [n]; page ids come from every ``page_size``-th element, so a run costs its pages
-        and nothing else: no deduplication, no device synchronisation. Several runs may be concatenated when all but
-        the last one end on a page boundary. Inside a free group the values are copied: the caller may overwrite a row.
+        ``slots`` is int32 or int64 [n]; page ids come from every ``page_size``-th element, so a run costs its
+        pages and nothing else: no deduplication, no device synchronisation. Several runs may be concatenated when
+        all but the last one end on a page boundary. Inside a free group the values are copied: the caller may
+        overwrite a row.
         """
 
     @abstractmethod
@@ -96,7 +100,7 @@ class TokenToKVPoolAllocator(ABC):
         """Free what the group collected, once; a no-op when no group is open."""
 
     def shortfall(self, num_slots: int) -> Shortfall:
-        """What an eviction must bring back before ``num_slots`` slots can be taken; all zeros when they are there."""
+        """What an eviction must bring back before ``num_slots`` slots can be taken; zeros when they are there."""
         return Shortfall(max(0, num_slots - self.available_size()))
 
     @abstractmethod
@@ -106,19 +110,19 @@ class TokenToKVPoolAllocator(ABC):
 
 @runtime_checkable
 class ListsFreePages(Protocol):
-    """Capability for the invariant checker: an allocator over one pool that names what is free. May synchronise."""
+    """Capability for the invariant checker: an allocator over one pool that names what is free. May sync."""
 
     size: int
     page_size: int
 
     def free_page_ids(self) -> torch.Tensor:
-        """int64 page ids in the free list, the release list and the open free group; a page freed twice shows twice."""
+        """int64 page ids in the free list, the release list and the open group; one freed twice shows twice."""
         ...
 
 
 @runtime_checkable
 class MapsWindow(Protocol):
-    """Capability: a full pool and a sliding-window pool behind one allocator, joined by a mapping of slots."""
+    """Capability: a full pool and a sliding-window pool behind one allocator, joined by a slot mapping."""
 
     full_attn_allocator: ListsFreePages
     swa_attn_allocator: ListsFreePages

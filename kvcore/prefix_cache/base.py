@@ -1,4 +1,4 @@
-"""The interface of a prefix cache, and the values that cross it. Lengths are in tokens, values are slots (int64)."""
+"""The interface of a prefix cache, and the values that cross it. Lengths are tokens, values are slots (int64)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class LockRef(NamedTuple):
 
     node: Any
     swa_uuid: int | None = None
-    """Where the sliding-window part of the lock ends; ``None`` when it reaches the root (or there is none)."""
+    """Where the sliding-window part of the lock ends; ``None`` when it reaches the root or there is none."""
 
 
 class MatchResult(NamedTuple):
-    """The longest cached prefix of a key. The tree is not locked; lock ``last_node`` before anything may evict."""
+    """The longest cached prefix of a key. The tree is not locked: lock ``last_node`` before anything evicts."""
 
     device_indices: torch.Tensor
     """int64 [matched], slots of the prefix; owned by the tree."""
@@ -93,14 +93,14 @@ class PrefixCache(ABC):
 
     @abstractmethod
     def cache_finished_req(self, req: Req, *, kv_len: int, is_insert: bool = True) -> None:
-        """Take over, or free, ``row[protected:kv_len)`` of a finished request and release its lock on the tree."""
+        """Take over, or free, ``row[protected:kv_len)`` of a finished request and release its lock."""
 
     @abstractmethod
     def cache_unfinished_req(self, req: Req, *, chunked: bool = False) -> None:
         """Insert what ``req`` has computed (``req.fill_ids``) and advance its prefix to all of it.
 
-        Must leave ``req.prefix_indices`` covering ``len(req.fill_ids)`` tokens, and ``kv.cache_protected_len`` the part
-        of them that the tree owns.
+        Must leave ``req.prefix_indices`` covering ``len(req.fill_ids)`` tokens, and ``kv.cache_protected_len`` the
+        part of them that the tree owns.
         """
 
     @abstractmethod
@@ -165,7 +165,7 @@ class OwnsSlots(Protocol):
     """Capability for the invariant checker: a cache whose nodes hold slots. May synchronise the device."""
 
     def owned_slots(self) -> torch.Tensor:
-        """int64, every slot of the full pool that a node holds, tombstones included; one held twice shows twice."""
+        """int64, every slot of the full pool that a node holds, tombstones too; one held twice shows twice."""
         ...
 
     def check(self) -> None:
