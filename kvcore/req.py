@@ -1,6 +1,7 @@
 """A request and the one record that owns its KV lengths.
 
-The bottom of the package: pools, caches and entry points all speak of requests; this file imports none of them.
+The bottom of the package: pools, caches and entry points all speak of requests; this file imports none of
+them.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Req:
     """The lengths; ``None`` exactly while the request holds no row."""
 
     prefix_indices: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
-    """int64 [prefix_len], slots of the prefix that the next extend does not recompute; the request owns it."""
+    """int64 [prefix_len], slots of the prefix that the next extend skips; the request owns the tensor."""
     matched_protected_len: int = 0
     """``cache_protected_len`` as matched, waiting for the row (and its record) to be granted."""
     last_lock: LockRef | None = None

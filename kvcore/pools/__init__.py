@@ -1,0 +1,3 @@
+"""Pools: the rows of requests, the keys and values of slots, the recurrent states."""
+
+from __future__ import annotations
