@@ -1,3 +1,3 @@
-"""How an edit gets into a running process: at load, in place, as a value, as a wrapper, into a Triton kernel."""
+"""How an edit gets into a running process: at load, in place, as a value or wrapper, into a kernel."""
 
 from __future__ import annotations

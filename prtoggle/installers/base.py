@@ -1,12 +1,13 @@
 """What the engine asks of an installer, and the values that travel between them.
 
-Two kinds of change exist. Source edits compose: the code of a function is the edits of all active toggles applied to
-its original text, so the engine builds one `Variant` per function and set of toggles and exchanges it. Whoever keeps
-something derived from that function (a cache of results, a Triton kernel's source) is a `Follower` of it. A `value:` or
-`wrap:` patch has no source to compose: it is one `Step`, alone at its place.
+Two kinds of change exist. Source edits compose: the code of a function is the edits of all active toggles
+applied to its original text, so the engine builds one `Variant` per function and set of toggles and
+exchanges it. Whoever keeps something derived from that function (a cache of results, a Triton kernel's
+source) is a `Follower` of it. A `value:` or `wrap:` patch has no source to compose: it is one `Step`, alone
+at its place.
 
-Everything here obeys the same order: plan and prepare may refuse and change nothing; install and follow come after all
-plans of all toggles have passed; restore and the way back run in reverse.
+Everything here obeys the same order: plan and prepare may refuse and change nothing; install and follow
+come after all plans of all toggles have passed; restore and the way back run in reverse.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class LivePatch:
 class Step(Protocol):
     """One planned change at one place. Planning has verified it; nothing is changed until `install`.
 
-    The engine calls `install` and `restore` in strict alternation, as often as the toggle flips, always under its lock.
+    The engine calls `install` and `restore` in strict alternation, as often as the toggle flips, always
+    under its lock.
     """
 
     def install(self) -> None:
@@ -58,7 +60,7 @@ class Planner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """The lines where one edit of one toggle stands, in the edited text (a deletion: what stands there now)."""
+    """Where one edit of one toggle stands in the edited text (a deletion: what stands there now)."""
 
     toggle_id: str
     target: str
@@ -68,10 +70,10 @@ class Spot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variant:
-    """The code of one function with the edits of a set of toggles, built and verified, not necessarily in effect.
+    """One function with the edits of a set of toggles: built and verified, not necessarily in effect.
 
-    `code` is what the compiler made of the edited text. `probed` is the same function compiled after an observer put
-    probes into its tree, and is what gets installed where it is not None.
+    `code` is what the compiler made of the edited text. `probed` is the same function compiled after an
+    observer put probes into its tree, and is what gets installed where it is not None.
     """
 
     target: str
@@ -79,8 +81,8 @@ class Variant:
     probed: CodeType | None
     defaults: tuple[object, ...] | None
     kwdefaults: dict[str, object] | None
-    # The function's lines as they now read, decorators first, with the indentation of the file ("\n" line ends).
-    # The first of them is line `code.co_firstlineno` of the linecache entry of `code.co_filename`.
+    # The function's lines as they now read, decorators first, with the indentation of the file ("\n" line
+    # ends). The first of them is line `code.co_firstlineno` of the linecache entry of `code.co_filename`.
     lines: tuple[str, ...]
     spots: tuple[Spot, ...]
 
@@ -89,15 +91,15 @@ class Variant:
 class Follower(Protocol):
     """Something that keeps a copy derived from a function's code and must change with it.
 
-    The engine calls `prepare` before anything is exchanged and `follow` right after the function's `__code__` was
-    exchanged (or put back: `None`), under its lock.
+    The engine calls `prepare` before anything is exchanged and `follow` right after the function's
+    `__code__` was exchanged (or put back: `None`), under its lock.
     """
 
     def prepare(self, variant: Variant | None) -> None:
         """Refuse (a `PrToggleError` leaf) what could not be followed; changes nothing."""
 
     def follow(self, variant: Variant | None) -> None:
-        """Derive anew from the function's present code; `None` means the very original, caches' keys included.
+        """Derive anew from the function's present code; `None` is the very original, cache keys included.
 
         Verifies its own result and raises a `PrToggleError` when the change did not take.
         """
@@ -116,8 +118,8 @@ class FollowerOf(Protocol):
 class Observer(Protocol):
     """The part of reach that takes part in compiling; only asked for toggles under observation.
 
-    On Python 3.11 it puts probes into the tree; from 3.12 on it leaves the tree alone (`needs_probes` is False) and works
-    from the codes it is told of, with `sys.monitoring`.
+    On Python 3.11 it puts probes into the tree; from 3.12 on it leaves the tree alone (`needs_probes` is
+    False) and works from the codes it is told of, with `sys.monitoring`.
     """
 
     needs_probes: bool
@@ -130,6 +132,7 @@ class Observer(Protocol):
     ) -> None:
         """Learn of one edited function before it is in effect.
 
-        `installed` is `plain` itself without probes; nested code objects correspond one to one. Lines of `spots` are
-        those of `plain`. A probe that was hit replaces `installed` by `plain` in every function that runs it.
+        `installed` is `plain` itself without probes; nested code objects correspond one to one. Lines of
+        `spots` are those of `plain`. A probe that was hit replaces `installed` by `plain` in every function
+        that runs it.
         """
