@@ -1,0 +1,32 @@
+"""What an interpreter start calls when `PRTOGGLE` is set.
+
+The two start files, `prtoggle.pth` and `prtoggle.start` (PEP 829), name this module.
+It stands alone at the top level because Python 3.15 and later import it even when the variable is unset:
+an import of the package would then cost every start of every program.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+def start() -> None:
+    """Activates what `PRTOGGLE` asks for; does nothing when it is unset or empty.
+
+    Safe to call more than once: a virtual environment reads a `.pth` file twice where `lib64` links to `lib`.
+    Ends the process with status 2 when the package that is to do the work cannot be imported,
+    since going on would run the fixed code under the name of the reverted one.
+    """
+    if not os.environ.get("PRTOGGLE"):
+        return
+    try:
+        from prtoggle import activation  # noqa: PLC0415 (only a process that asked for a toggle pays for it)
+    except ImportError as error:
+        message = (
+            f"prtoggle: PRTOGGLE={os.environ['PRTOGGLE']} is set, but prtoggle cannot be imported: {error}.\n"
+            "  Nothing was reverted, so this process stops. Reinstall prtoggle for this interpreter, or unset"
+            " PRTOGGLE.\n"
+        )
+        os.write(2, message.encode(errors="backslashreplace"))
+        os._exit(2)
+    activation.activate_from_environment()

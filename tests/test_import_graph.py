@@ -1,0 +1,154 @@
+"""Imports point one way: docs/architecture.md says which, this holds it."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("prtoggle", "kvcore")
+#: Rooms of prtoggle that run only where a user asked for them, never inside the program under test.
+SHELL_ROOMS = {"cli", "pytest_plugin"}
+INJECTED_DEPENDENCIES = {"wrapt", "yaml"}
+
+
+def layers(package: str) -> list[str]:
+    """Returns the rooms of a package as docs/architecture.md lists them, lowest first."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    block = re.search(rf"^```layers {package}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert block, f"docs/architecture.md has no block of layers for {package}"
+    return block.group(1).split()
+
+
+def modules(package: str) -> dict[str, Path]:
+    """Maps dotted module names to files, for every source file of a package; the catalogue is data."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if "toggles" not in parts:
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def runtime_imports(path: Path, module: str) -> Iterator[str]:
+    """Yields the absolute name of everything a file imports at run time, at any depth of nesting."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending.extend(node.orelse)
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*parents, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def edges(package: str) -> set[tuple[str, str]]:
+    """Returns (importer, imported) for the modules of a package among themselves."""
+    known = modules(package)
+    found = set()
+    for module, path in known.items():
+        for name in runtime_imports(path, module):
+            imported = name if name in known else name.rpartition(".")[0]
+            if imported in known and imported != module:
+                found.add((module, imported))
+    return found
+
+
+def room(module: str) -> str:
+    """Returns the part of a dotted module name that docs/architecture.md lists."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def test_every_module_of_prtoggle_has_a_room() -> None:
+    rooms = {room(module) for module in modules("prtoggle")} - {"__init__", "__main__"}
+
+    assert rooms <= set(layers("prtoggle")), "add the room to the list in docs/architecture.md"
+
+
+def test_rooms_of_prtoggle_import_only_rooms_above_them() -> None:
+    rank = {name: position for position, name in enumerate(layers("prtoggle"))}
+    wrong = [
+        f"{importer} imports {imported}"
+        for importer, imported in edges("prtoggle")
+        if room(imported) in rank and room(importer) in rank and rank[room(imported)] > rank[room(importer)]
+    ]
+
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_have_no_cycle(package: str) -> None:
+    # A package's __init__ re-exports; importing a sibling through it is a cycle only if __init__ needs it too.
+    graph: dict[str, set[str]] = {module: set() for module in modules(package)}
+    for importer, imported in edges(package):
+        graph[importer].add(imported)
+
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize(("package", "other"), [PACKAGES, PACKAGES[::-1]])
+def test_the_two_packages_never_import_each_other(package: str, other: str) -> None:
+    wrong = [
+        module
+        for module, path in modules(package).items()
+        if any(name.split(".")[0] == other for name in runtime_imports(path, module))
+    ]
+
+    assert not wrong
+
+
+def test_the_injected_part_imports_only_the_standard_library_and_two_packages() -> None:
+    allowed = INJECTED_DEPENDENCIES | {"prtoggle"} | set(sys.stdlib_module_names)
+    wrong = {
+        f"{module} imports {name}"
+        for module, path in modules("prtoggle").items()
+        if room(module) not in SHELL_ROOMS
+        for name in runtime_imports(path, module)
+        if name.split(".")[0] not in allowed
+    }
+
+    assert not wrong
+
+
+def test_only_the_loader_knows_yaml() -> None:
+    knowing = {
+        module
+        for module, path in modules("prtoggle").items()
+        if any(name.split(".")[0] == "yaml" for name in runtime_imports(path, module))
+    }
+
+    assert {room(module) for module in knowing} == {"loader"}
+
+
+@pytest.mark.parametrize("module", ["kvcore.allocation_sizing", "kvcore.page_math"])
+def test_sizing_is_plain_integers(module: str) -> None:
+    imported = {name.split(".")[0] for name in runtime_imports(modules("kvcore")[module], module)}
+
+    assert not imported & {"torch", "triton", "numpy"}
+
+
+def test_nothing_outside_the_simulation_imports_it() -> None:
+    inside = ("kvcore.simulate", "kvcore.__main__")
+    wrong = [
+        importer
+        for importer, imported in edges("kvcore")
+        if imported.startswith("kvcore.simulate") and not importer.startswith(inside)
+    ]
+
+    assert not wrong
