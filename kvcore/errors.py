@@ -3,7 +3,9 @@
 KVCacheError
 ├── OutOfSlots (RuntimeError)        the pools cannot serve an entry point, even after eviction
 ├── RowOverflow (IndexError)         a request would be written past the end of its row
-├── FreeGroupError (RuntimeError)    free groups nested, or ended without a beginning
+├── SlotOutOfRange (IndexError)      a slot lies outside the buffer that it should address
+├── PageAlignmentError (ValueError)  a run of slots, or a number of them, is no whole number of pages
+├── FreeGroupError (RuntimeError)    a free group was begun inside another one
 ├── ConfigurationError (ValueError)  arguments that no pool or stack can be built from
 └── InvariantViolation (AssertionError)  the checker of kvcore.invariants found a broken law
 """
@@ -23,8 +25,16 @@ class RowOverflow(KVCacheError, IndexError):
     """A write would run past the end of a request's row into its neighbour's; nothing was written."""
 
 
+class SlotOutOfRange(KVCacheError, IndexError):
+    """A slot lies outside the buffer that it should address; nothing was written."""
+
+
+class PageAlignmentError(KVCacheError, ValueError):
+    """A run of slots does not start on a page boundary, or a number of slots is no whole number of pages."""
+
+
 class FreeGroupError(KVCacheError, RuntimeError):
-    """A free group was begun inside another one, or ended although none was open."""
+    """A free group was begun inside another one; groups do not nest."""
 
 
 class ConfigurationError(KVCacheError, ValueError):

@@ -1,0 +1,128 @@
+"""The allocator for whole pages: requests own pages, tokens fill them in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from kvcore import kernels
+from kvcore.allocators.free_list_allocator import FreeListAllocator
+from kvcore.allocators.page_count import num_decode_pages, num_extend_pages
+from kvcore.errors import PageAlignmentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class PagedAllocator(FreeListAllocator):
+    """Hands out pages ``1..size // page_size``, slots ``page_size..size + page_size - 1``.
+
+    A request's slots are page regular: token ``j`` sits at offset ``j % page_size`` of one of its pages. So the rest of
+    its last page is used up before a new page is taken, and freeing a token frees the page around it.
+    """
+
+    def __init__(
+        self, size: int, page_size: int, *, device: torch.device | str, need_sort: bool = False
+    ) -> None:
+        super().__init__(size, page_size, device=device, need_sort=need_sort)
+        self._offsets = torch.arange(page_size, device=self.device)
+
+    def alloc(self, num_slots: int) -> torch.Tensor | None:
+        """Take ``num_slots`` slots (whole pages) in page-major order; ``None`` with nothing changed when short.
+
+        Raises PageAlignmentError when ``num_slots`` is not a multiple of the page size.
+        """
+        num_pages, rest = divmod(num_slots, self.page_size)
+        if rest:
+            raise PageAlignmentError(
+                f"alloc hands out whole pages, found {num_slots} slots at page_size {self.page_size}; "
+                "use alloc_extend for a part of a page"
+            )
+        if self.need_sort and num_pages > len(self._free):
+            self._merge_released()
+        if num_pages > len(self._free):
+            return None
+        first_slots = self._free.peek(num_pages) * self.page_size
+        self._free.drop(num_pages)
+        return (first_slots[:, None] + self._offsets).view(-1)
+
+    def alloc_extend(
+        self,
+        prefix_lens: torch.Tensor,
+        prefix_lens_cpu: torch.Tensor,
+        seq_lens: torch.Tensor,
+        seq_lens_cpu: torch.Tensor,
+        last_loc: torch.Tensor,
+        extend_num_tokens: int,
+        *,
+        num_new_pages: int | None = None,
+    ) -> torch.Tensor | None:
+        """Take the slots that grow request ``i`` from ``prefix_lens[i]`` to ``seq_lens[i]`` tokens.
+
+        ``num_new_pages`` is ``num_extend_pages`` of the host lengths, for callers that have counted already.
+        """
+        if num_new_pages is None:
+            num_new_pages = num_extend_pages(prefix_lens_cpu, seq_lens_cpu, self.page_size)
+        if self.need_sort and num_new_pages > len(self._free):
+            self._merge_released()
+        if num_new_pages > len(self._free):
+            return None
+        slots = kernels.alloc_extend(
+            prefix_lens,
+            prefix_lens_cpu,
+            seq_lens,
+            seq_lens_cpu,
+            last_loc,
+            self._free.peek(num_new_pages),
+            page_size=self.page_size,
+            extend_num_tokens=extend_num_tokens,
+        )
+        self._free.drop(num_new_pages)
+        return slots
+
+    def alloc_decode(
+        self,
+        seq_lens: torch.Tensor,
+        seq_lens_cpu: torch.Tensor,
+        last_loc: torch.Tensor,
+        *,
+        num_new_pages: int | None = None,
+    ) -> torch.Tensor | None:
+        """Take one slot per request: the next of its last page, or the first of a new page.
+
+        ``num_new_pages`` is ``num_decode_pages`` of the host lengths, for callers that have counted already.
+        """
+        if num_new_pages is None:
+            num_new_pages = num_decode_pages(seq_lens_cpu, self.page_size)
+        if self.need_sort and num_new_pages > len(self._free):
+            self._merge_released()
+        if num_new_pages > len(self._free):
+            return None
+        slots = kernels.alloc_decode(
+            seq_lens, seq_lens_cpu, last_loc, self._free.peek(num_new_pages), page_size=self.page_size
+        )
+        self._free.drop(num_new_pages)
+        return slots
+
+    def free(self, slots: torch.Tensor) -> None:
+        """Give back every page that ``slots`` (int [n], any order) touch; the slow form, may synchronise."""
+        if slots.shape[0] == 0:
+            return
+        pages = slots // self.page_size
+        pages = torch.unique(pages)
+        # Padded lanes point into the reserved page, which is never handed out.
+        pages = pages[pages > 0]
+        self._put_back(pages)
+
+    def free_segment(self, slots: torch.Tensor) -> None:
+        """Give back a page-regular run; see the base class."""
+        if slots.shape[0] == 0:
+            return
+        self._put_back(slots[:: self.page_size] // self.page_size)
+
+    def free_page_list(self, pages: Sequence[int] | torch.Tensor) -> None:
+        """Give back pages by id; a tensor (int [n]) is taken over, the caller must not change it afterwards."""
+        if not isinstance(pages, torch.Tensor):
+            pages = torch.tensor(pages, dtype=torch.int64, device=self.device)
+        self._put_back(pages)

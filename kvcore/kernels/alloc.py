@@ -1,0 +1,203 @@
+"""Slots for growing requests: the rest of their last pages, then new pages.
+
+One request that grows from ``prefix_len`` to ``seq_len`` tokens, page size P, a = ceil(prefix_len / P):
+
+    prefix_len          a*P                                  seq_len
+    |-- rest of page --|-- new page --|-- new page --|-- head --|
+      last_loc+1 ...     free_pages[k]*P ...                        k counts the new pages of all requests, in order
+
+The host lengths (``_cpu``) give shapes and bounds, the device lengths feed the kernels; nothing is read back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from kvcore.kernels.addressing import upload
+from kvcore.kernels.dispatch import load_kernel, runs_on_triton
+from kvcore.page_math import ceil_div
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_EXTEND_BLOCK = 1024
+_DECODE_BLOCK = 256
+
+
+def alloc_extend(
+    prefix_lens: torch.Tensor,
+    prefix_lens_cpu: torch.Tensor,
+    seq_lens: torch.Tensor,
+    seq_lens_cpu: torch.Tensor,
+    last_loc: torch.Tensor,
+    free_pages: torch.Tensor,
+    *,
+    page_size: int,
+    extend_num_tokens: int,
+) -> torch.Tensor:
+    """Slots of tokens ``prefix_lens[i]..seq_lens[i]`` of every request, concatenated: int64 [extend_num_tokens].
+
+    Args:
+        prefix_lens, seq_lens: int32 or int64 [bs]; the ``_cpu`` twins hold the same values on the host.
+        last_loc: int32 or int64 [bs], slot of token ``prefix_lens[i]-1``; read only where a page is partly filled.
+        free_pages: int64 [num_new_pages], exactly the pages that this step takes. The caller has counted them, so
+            no kernel can read past the end of a free list.
+        extend_num_tokens: ``sum(seq_lens - prefix_lens)``.
+    """
+    if extend_num_tokens == 0:
+        return torch.empty(0, dtype=torch.int64, device=last_loc.device)
+    if runs_on_triton(last_loc):
+        return _alloc_extend_launch(
+            prefix_lens,
+            prefix_lens_cpu,
+            seq_lens,
+            seq_lens_cpu,
+            last_loc,
+            free_pages,
+            page_size=page_size,
+            extend_num_tokens=extend_num_tokens,
+        )
+    return alloc_extend_torch(
+        prefix_lens,
+        prefix_lens_cpu,
+        seq_lens,
+        seq_lens_cpu,
+        last_loc,
+        free_pages,
+        page_size=page_size,
+        extend_num_tokens=extend_num_tokens,
+    )
+
+
+def alloc_extend_torch(
+    prefix_lens: torch.Tensor,  # noqa: ARG001  (the host twins hold the same values)
+    prefix_lens_cpu: torch.Tensor,
+    seq_lens: torch.Tensor,  # noqa: ARG001
+    seq_lens_cpu: torch.Tensor,
+    last_loc: torch.Tensor,
+    free_pages: torch.Tensor,
+    *,
+    page_size: int,
+    extend_num_tokens: int,
+) -> torch.Tensor:
+    """The torch form of ``alloc_extend``: every run of consecutive slots is its first slot plus a ramp."""
+    order, run_lens, run_ends = _extend_runs(prefix_lens_cpu.numpy(), seq_lens_cpu.numpy(), page_size)
+    assert run_ends[-1] == extend_num_tokens, f"lengths add up to {run_ends[-1]}, told {extend_num_tokens}"
+    device = last_loc.device
+    first_slots = torch.cat((last_loc + 1, free_pages * page_size))
+    # Slot of the run's first token, minus that token's index in the output: the ramp below adds the index.
+    bases = first_slots[upload(order, device)] - upload(run_ends - run_lens, device)
+    runs = upload(np.repeat(np.arange(len(run_lens)), run_lens), device)
+    return torch.arange(extend_num_tokens, device=device).add_(bases[runs])
+
+
+def _extend_runs(
+    prefix_lens: NDArray[np.int64], seq_lens: NDArray[np.int64], page_size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Split the new tokens into runs within one page, from host lengths.
+
+    Returns (order, run_lens, run_ends), int64 each. Run ``r`` of the output, ``run_lens[r]`` tokens that end at index
+    ``run_ends[r]``, belongs to entry ``order[r]`` of [rest of request 0's page, ..., of bs-1's, new page 0, 1, ...].
+    """
+    bs = len(prefix_lens)
+    pages_before = (prefix_lens + (page_size - 1)) // page_size
+    new_pages = (seq_lens + (page_size - 1)) // page_size - pages_before
+    page_ends = new_pages.cumsum()
+    num_runs = bs + int(page_ends[-1])
+    rest_runs = np.arange(bs) + page_ends - new_pages
+
+    run_lens = np.full(num_runs, page_size, dtype=np.int64)
+    # Two writes may meet in one run (no new page): first the head of the last page, then the rest of the old one.
+    run_lens[rest_runs + new_pages] = seq_lens - (pages_before + new_pages - 1) * page_size
+    run_lens[rest_runs] = np.minimum(seq_lens, pages_before * page_size) - prefix_lens
+    order = np.arange(num_runs)
+    order -= np.searchsorted(rest_runs, order, side="right")
+    order += bs
+    order[rest_runs] = np.arange(bs)
+    return order, run_lens, run_lens.cumsum()
+
+
+def _alloc_extend_launch(
+    prefix_lens: torch.Tensor,
+    prefix_lens_cpu: torch.Tensor,
+    seq_lens: torch.Tensor,
+    seq_lens_cpu: torch.Tensor,
+    last_loc: torch.Tensor,
+    free_pages: torch.Tensor,
+    *,
+    page_size: int,
+    extend_num_tokens: int,
+) -> torch.Tensor:
+    out = torch.empty(extend_num_tokens, dtype=torch.int64, device=last_loc.device)
+    longest = int((seq_lens_cpu.numpy() - prefix_lens_cpu.numpy()).max())
+    kernel = load_kernel("alloc_triton", "alloc_extend_kernel")
+    kernel[seq_lens.shape[0], ceil_div(longest, _EXTEND_BLOCK)](
+        prefix_lens,
+        seq_lens,
+        last_loc,
+        # Without a new page nothing is loaded, but the kernel needs a pointer.
+        free_pages if free_pages.shape[0] else out,
+        out,
+        PAGE_SIZE=page_size,
+        BLOCK=_EXTEND_BLOCK,
+    )
+    return out
+
+
+def alloc_decode(
+    seq_lens: torch.Tensor,
+    seq_lens_cpu: torch.Tensor,
+    last_loc: torch.Tensor,
+    free_pages: torch.Tensor,
+    *,
+    page_size: int,
+) -> torch.Tensor:
+    """One slot per request: ``last_loc + 1``, or the first of a new page where one begins. Returns int64 [bs].
+
+    Args:
+        seq_lens: int32 or int64 [bs], lengths after the step; ``seq_lens_cpu`` holds the same on the host.
+        last_loc: int32 or int64 [bs], slot of token ``seq_lens[i]-2``.
+        free_pages: int64 [num_new_pages], exactly the pages that this step takes, in request order.
+    """
+    if last_loc.shape[0] == 0:
+        return torch.empty(0, dtype=torch.int64, device=last_loc.device)
+    if runs_on_triton(last_loc):
+        return _alloc_decode_launch(seq_lens, last_loc, free_pages, page_size=page_size)
+    return alloc_decode_torch(seq_lens, seq_lens_cpu, last_loc, free_pages, page_size=page_size)
+
+
+def alloc_decode_torch(
+    seq_lens: torch.Tensor,  # noqa: ARG001  (the host twin holds the same values)
+    seq_lens_cpu: torch.Tensor,
+    last_loc: torch.Tensor,
+    free_pages: torch.Tensor,
+    *,
+    page_size: int,
+) -> torch.Tensor:
+    """The torch form of ``alloc_decode``: all take the next slot, then those that open a page are overwritten."""
+    slots = last_loc.to(torch.int64) + 1
+    if free_pages.shape[0]:
+        openers = np.flatnonzero((seq_lens_cpu.numpy() - 1) % page_size == 0)
+        slots[upload(openers, slots.device)] = free_pages * page_size
+    return slots
+
+
+def _alloc_decode_launch(
+    seq_lens: torch.Tensor, last_loc: torch.Tensor, free_pages: torch.Tensor, *, page_size: int
+) -> torch.Tensor:
+    bs = last_loc.shape[0]
+    out = torch.empty(bs, dtype=torch.int64, device=last_loc.device)
+    kernel = load_kernel("alloc_triton", "alloc_decode_kernel")
+    kernel[(ceil_div(bs, _DECODE_BLOCK),)](
+        seq_lens,
+        last_loc,
+        free_pages if free_pages.shape[0] else out,
+        out,
+        bs,
+        PAGE_SIZE=page_size,
+        BLOCK=_DECODE_BLOCK,
+    )
+    return out
