@@ -115,6 +115,10 @@ class ListsFreePages(Protocol):
     size: int
     page_size: int
 
+    def available_size(self) -> int:
+        """Free slots of this pool, counting whole pages."""
+        ...
+
     def free_page_ids(self) -> torch.Tensor:
         """int64 page ids in the free list, the release list and the open group; one freed twice shows twice."""
         ...
