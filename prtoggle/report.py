@@ -3,7 +3,7 @@
 `PRTOGGLE_REPORT` names a folder. Every process appends to a file of its own there, at the moment something
 happens: a forked worker skips `atexit`, and one that is killed runs nothing at all.
 
-One line is one event: `version` (1), `time` (seconds since the epoch), `pid`, `event`, and what belongs to it.
+One line is one event: `version` (1), `time` (seconds since the epoch), `pid`, `event`, and its facts.
 The first line is `start` and says who the process is: `ppid`, `argv`, `rank`, `local_rank`, `forked`.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FORMAT_VERSION = 1
-#: Events that say how things stand, which a forked child inherits. Calls and hits stay with the process they fell in.
+#: Events that say how things stand, which a forked child inherits. Calls and hits stay where they fell.
 STANDING_EVENTS = frozenset({"armed", "loaded", "activated", "restored", "cache", "env"})
 
 
@@ -30,7 +30,7 @@ class Reporter:
     """Writes the events of this process; after a fork the child goes on in a file of its own.
 
     The file is opened for each event and closed again. There are few events, and a descriptor that is kept
-    would, in a program that closes all of its descriptors, end up standing for some other file of that program.
+    would, in a program that closes all of its descriptors, come to stand for some other file of the program.
     """
 
     def __init__(self, folder: str) -> None:
@@ -47,7 +47,7 @@ class Reporter:
         self._append(entry)
 
     def _begin(self, *, forked: bool) -> None:
-        self._path = os.path.join(self._folder, f"{os.getpid()}-{os.urandom(6).hex()}.jsonl")
+        self._path = Path(self._folder, f"{os.getpid()}-{os.urandom(6).hex()}.jsonl")
         self._append(
             {
                 "event": "start",
@@ -61,7 +61,7 @@ class Reporter:
 
     def _append(self, entry: Mapping[str, object]) -> None:
         line = {"version": FORMAT_VERSION, "time": time.time(), "pid": os.getpid(), **entry}
-        # Whoever asked for the report may have taken the folder away; the program's work must not suffer from that.
+        # Whoever asked for the report may have removed the folder; the program must not suffer from it.
         with contextlib.suppress(OSError):
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
