@@ -1,0 +1,140 @@
+"""What one simulation is run with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kvcore.errors import ConfigurationError
+from kvcore.server_args import ServerArgs, SpeculativeAlgorithm
+
+CacheKind = Literal["chunk", "radix", "swa", "mamba"]
+SpecKind = Literal["none", "eagle", "dflash", "ngram"]
+CheckMode = Literal["every-step", "end"]
+
+_POOL_CONTEXTS = 24
+"""The default pool holds so many full contexts: enough that a batch forms, too few for all requests."""
+_ALGORITHMS = {
+    "none": None,
+    "eagle": SpeculativeAlgorithm.EAGLE,
+    "dflash": SpeculativeAlgorithm.DFLASH,
+    "ngram": SpeculativeAlgorithm.NGRAM,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationConfig:
+    """Settings of a simulation, defaults filled in and checked; lengths and sizes are in tokens.
+
+    Raises ConfigurationError for a setting, or a combination, that no stack can be built from.
+    """
+
+    page_size: int = 16
+    spec: SpecKind = "eagle"
+    topk: int | None = None
+    steps: int | None = None
+    draft_tokens: int | None = None
+    pool_size: int | None = None
+    max_requests: int = 64
+    context_len: int = 4096
+    chunk_size: int = 8192
+    """Prompt tokens that one prefill step computes at most."""
+    device: str = "cpu"
+    seed: int = 0
+    check: CheckMode = "every-step"
+    cache: CacheKind = "chunk"
+    window: int | None = None
+    policy: str = "lru"
+    disaggregation: bool = False
+
+    def __post_init__(self) -> None:
+        positive = (
+            "page_size",
+            "topk",
+            "steps",
+            "draft_tokens",
+            "pool_size",
+            "max_requests",
+            "chunk_size",
+            "window",
+        )
+        for name in (*positive, "context_len"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigurationError(f"{_option(name)} must be at least 1, found {value}")
+        if self.context_len < 2:
+            raise ConfigurationError(
+                "--context-len must be at least 2: one prompt token and one output token"
+            )
+        self._check_speculation()
+        if self.window is not None and self.cache != "swa":
+            raise ConfigurationError(f"--window belongs to --cache swa, found --cache {self.cache}")
+        if self.pool_tokens < self.page_size:
+            raise ConfigurationError(
+                f"--pool-size {self.pool_size} holds no page of {self.page_size}; give at least one page"
+            )
+
+    def _check_speculation(self) -> None:
+        given = [name for name in ("topk", "steps", "draft_tokens") if getattr(self, name) is not None]
+        useless = {"none": given, "dflash": [n for n in given if n != "draft_tokens"]}.get(self.spec, [])
+        if useless:
+            raise ConfigurationError(
+                f"{_option(useless[0])} means nothing with --spec {self.spec}; leave it out"
+            )
+        if self.spec == "eagle" and self.num_draft_tokens > 1 + self.num_steps * self.num_branches:
+            raise ConfigurationError(
+                f"--draft-tokens {self.num_draft_tokens} is more than a tree of {self.num_steps} steps and "
+                f"{self.num_branches} branches proposes ({1 + self.num_steps * self.num_branches})"
+            )
+
+    @property
+    def num_steps(self) -> int:
+        """Draft steps in a row."""
+        default = {"eagle": 3}.get(self.spec, 1)
+        return default if self.steps is None else self.steps
+
+    @property
+    def num_branches(self) -> int:
+        """Candidates per draft position."""
+        default = {"eagle": 4}.get(self.spec, 1)
+        return default if self.topk is None else self.topk
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """Tokens that a verify step looks at; 0 without speculation."""
+        if self.draft_tokens is not None:
+            return self.draft_tokens
+        if self.spec == "eagle":
+            return self.num_steps + 1 if self.num_branches == 1 else 2 * self.num_steps + 2
+        return {"none": 0, "dflash": 16, "ngram": 12}[self.spec]
+
+    @property
+    def max_drafts_accepted(self) -> int:
+        """Drafts that one verify step can accept besides the bonus token."""
+        return {
+            "none": 0,
+            "eagle": min(self.num_steps, self.num_draft_tokens - 1),
+        }.get(self.spec, self.num_draft_tokens - 1)
+
+    @property
+    def pool_tokens(self) -> int:
+        """Slots of the pool, floored to whole pages."""
+        wanted = _POOL_CONTEXTS * self.context_len if self.pool_size is None else self.pool_size
+        return wanted // self.page_size * self.page_size
+
+    def server_args(self) -> ServerArgs:
+        """The settings as the stack's sizing reads them."""
+        if self.spec == "none":
+            return ServerArgs(context_len=self.context_len, page_size=self.page_size)
+        return ServerArgs(
+            context_len=self.context_len,
+            page_size=self.page_size,
+            speculative_algorithm=_ALGORITHMS[self.spec],
+            speculative_num_steps=self.num_steps,
+            speculative_eagle_topk=self.num_branches,
+            speculative_num_draft_tokens=self.num_draft_tokens,
+        )
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
