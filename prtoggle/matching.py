@@ -1,0 +1,172 @@
+"""Finds the lines that an edit is about: by their text, or failing that by their structure.
+
+Lines are compared one by one, with the common indentation of both blocks ignored, and relative indentation
+compared up to its unit (a spec written with four spaces finds a block written with tabs). A place counts only
+where it begins in code: text inside a docstring or another string literal is not what an edit means.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from prtoggle.indentation import common_indent, leading, string_lines
+from prtoggle.source_text import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Pattern(NamedTuple):
+    """The lines that an edit looks for, without blank ones at the ends, as written and stripped."""
+
+    lines: tuple[str, ...]
+    stripped: tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """A place that matches: lines `first` to `last` of the file, from 1.
+
+    `base` is their common indentation; `ratio` the file's and the spec's width of one and the same relative
+    indentation, where they differ. `reflowed` says that only the structure agreed, not the text.
+    """
+
+    first: int
+    last: int
+    base: str
+    ratio: tuple[int, int] | None = None
+    reflowed: bool = False
+
+
+class Matches(NamedTuple):
+    """All places of a pattern in a range of lines: those in code, and those that begin inside a string."""
+
+    in_code: tuple[Found, ...]
+    in_strings: tuple[Found, ...]
+
+
+@lru_cache(maxsize=512)
+def pattern_of(text: str) -> Pattern:
+    """The lines of an edit's `match`; blank lines at both ends are dropped."""
+    lines = [line.rstrip() for line in split_lines(text)]
+    while lines and not lines[0]:
+        del lines[0]
+    while lines and not lines[-1]:
+        del lines[-1]
+    return Pattern(tuple(lines), tuple(line.strip() for line in lines))
+
+
+def find_lines(lines: Sequence[str], first: int, last: int, pattern: Pattern) -> Matches:
+    """The places of `pattern` within the file's lines `first` to `last` (from 1, both included).
+
+    `lines` are all lines of the file; line `first` has to begin in code.
+    """
+    window = lines[first - 1 : last]
+    stripped = [line.strip() for line in window]
+    size = len(pattern.stripped)
+    wanted = list(pattern.stripped)
+    starts = [
+        index
+        for index, line in enumerate(stripped)
+        if line == wanted[0] and (size == 1 or stripped[index : index + size] == wanted)
+    ]
+    if not starts:
+        return Matches((), ())
+    inside = string_lines("".join(window))
+    in_code, in_strings = [], []
+    for start in starts:
+        block = [line.rstrip() for line in window[start : start + size]]
+        literal = {index - start for index in inside if start <= index < start + size}
+        agreed = _same_block(block, pattern.lines, literal)
+        if agreed is not None:
+            found = Found(first + start, first + start + size - 1, *agreed)
+            (in_strings if start in inside else in_code).append(found)
+    return Matches(tuple(in_code), tuple(in_strings))
+
+
+def _same_block(
+    block: Sequence[str], wanted: Sequence[str], literal: set[int]
+) -> tuple[str, tuple[int, int] | None] | None:
+    """The block's common indentation and the ratio of the two styles; None when the blocks differ.
+
+    The lines are known to agree when stripped.
+    """
+    if 0 in literal:
+        return leading(block[0]), None
+    base, wanted_base = common_indent(block, literal), common_indent(wanted, literal)
+    pairs = []
+    for index, (line, other) in enumerate(zip(block, wanted, strict=True)):
+        if index in literal:
+            # A string's own text: as it stands, or shifted as a whole together with the code around it.
+            if line != other and line.removeprefix(base) != other.removeprefix(wanted_base):
+                return None
+        elif line:
+            pairs.append((leading(line)[len(base) :], leading(other)[len(wanted_base) :]))
+    if all(mine == theirs for mine, theirs in pairs):
+        return base, None
+    ratio = _common_ratio(pairs)
+    return None if ratio is None else (base, ratio)
+
+
+def _common_ratio(pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
+    """The one ratio of all non-empty indentations; None when they do not scale into each other."""
+    ratio: tuple[int, int] | None = None
+    for mine, theirs in pairs:
+        if bool(mine) != bool(theirs) or len(set(mine)) > 1 or len(set(theirs)) > 1:
+            return None
+        if mine:
+            ratio = ratio or (len(mine), len(theirs))
+            if len(mine) * ratio[1] != len(theirs) * ratio[0]:
+                return None
+    return ratio
+
+
+def find_statements(lines: Sequence[str], node: ast.AST, pattern: Pattern) -> list[Found]:
+    """The runs of whole statements inside `node` that have the pattern's syntax tree.
+
+    Layout, comments, redundant parentheses and quotes make no difference to a syntax tree. Only runs that fill
+    their physical lines count. Empty when the pattern is no run of whole statements.
+    """
+    wanted = _parse(pattern.lines)
+    if not wanted:
+        return []
+    dumps = [ast.dump(statement) for statement in wanted]
+    found = []
+    for block in blocks_of(node):
+        for start in range(len(block) - len(wanted) + 1):
+            run = block[start : start + len(wanted)]
+            if type(run[0]) is type(wanted[0]) and [ast.dump(statement) for statement in run] == dumps:
+                place = _whole_lines(lines, run)
+                if place is not None:
+                    found.append(place)
+    return found
+
+
+def _parse(lines: Sequence[str]) -> list[ast.stmt]:
+    base = common_indent(lines, string_lines("\n".join(lines)))
+    try:
+        body = ast.parse("\n".join(line.removeprefix(base) for line in lines)).body
+    except (SyntaxError, ValueError):
+        return []
+    is_text = len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    return [] if is_text else body
+
+
+def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every list of statements in `node`: bodies, else branches, handlers, cases."""
+    for inner in ast.walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(inner, name, None)
+            if isinstance(block, list) and block:
+                yield block
+
+
+def _whole_lines(lines: Sequence[str], run: Sequence[ast.stmt]) -> Found | None:
+    first = min([run[0].lineno, *(deco.lineno for deco in getattr(run[0], "decorator_list", ()))])
+    last = run[-1].end_lineno or run[-1].lineno
+    before = lines[first - 1].encode()[: run[0].col_offset] if first == run[0].lineno else b""
+    after = lines[last - 1].encode()[run[-1].end_col_offset :].decode().strip()
+    if before.strip() or (after and not after.startswith("#")):
+        return None
+    return Found(first, last, leading(lines[first - 1]), None, reflowed=True)
