@@ -1,33 +1,33 @@
-"""The interface of a prefix cache, and the values that cross it. Lengths are tokens, values are slots (int64)."""
+"""The interface of a prefix cache, and the values that cross it: lengths in tokens, slots as int64."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import torch
+from kvcore.prefix_cache.key import RadixKey
 
 if TYPE_CHECKING:
+    import torch
+
     from kvcore.allocators.base import TokenToKVPoolAllocator
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.req import Req
 
-
-@dataclass(frozen=True, slots=True)
-class RadixKey:
-    """What a prefix is looked up by: token ids in a namespace."""
-
-    token_ids: Sequence[int]
-    extra_key: str | None = None
-    """Namespace; keys with different namespaces never share a node."""
-    is_bigram: bool = False
-    """EAGLE: a unit is a pair of neighbouring tokens, so ``n`` ids make ``n - 1`` units."""
-
-    def __len__(self) -> int:
-        """Units of the key."""
-        return max(0, len(self.token_ids) - 1) if self.is_bigram else len(self.token_ids)
+__all__ = [
+    "EvictParams",
+    "EvictResult",
+    "InsertResult",
+    "LockRef",
+    "MatchResult",
+    "OwnsSlots",
+    "OwnsStates",
+    "OwnsWindowSlots",
+    "PrefixCache",
+    "RadixKey",
+    "SupportsMamba",
+    "SupportsSWA",
+]
 
 
 class LockRef(NamedTuple):
@@ -35,11 +35,15 @@ class LockRef(NamedTuple):
 
     node: Any
     swa_uuid: int | None = None
-    """Where the sliding-window part of the lock ends; ``None`` when it reaches the root or there is none."""
+    """Where the sliding-window part of the lock ends; ``None`` if it reaches the root (or there is none)."""
+    swa_released: bool = False
+    """The sliding-window part has been given up early."""
+    mamba_locked: bool = False
+    """The lock also protects the state at ``node``."""
 
 
 class MatchResult(NamedTuple):
-    """The longest cached prefix of a key. The tree is not locked: lock ``last_node`` before anything evicts."""
+    """The longest cached prefix of a key. Nothing is locked: lock ``last_node`` before anything evicts."""
 
     device_indices: torch.Tensor
     """int64 [matched], slots of the prefix; owned by the tree."""
@@ -99,8 +103,8 @@ class PrefixCache(ABC):
     def cache_unfinished_req(self, req: Req, *, chunked: bool = False) -> None:
         """Insert what ``req`` has computed (``req.fill_ids``) and advance its prefix to all of it.
 
-        Must leave ``req.prefix_indices`` covering ``len(req.fill_ids)`` tokens, and ``kv.cache_protected_len`` the
-        part of them that the tree owns.
+        Must leave ``req.prefix_indices`` covering ``len(req.fill_ids)`` tokens, and
+        ``kv.cache_protected_len`` the part of them that the tree owns.
         """
 
     @abstractmethod
@@ -165,11 +169,20 @@ class OwnsSlots(Protocol):
     """Capability for the invariant checker: a cache whose nodes hold slots. May synchronise the device."""
 
     def owned_slots(self) -> torch.Tensor:
-        """int64, every slot of the full pool that a node holds, tombstones too; one held twice shows twice."""
+        """int64, each slot of the full pool that a node holds, tombstones too; one held twice shows twice."""
         ...
 
     def check(self) -> None:
         """Recompute sizes and locks from the nodes; raises InvariantViolation where a counter disagrees."""
+        ...
+
+
+@runtime_checkable
+class OwnsWindowSlots(Protocol):
+    """Capability for the invariant checker: a cache whose nodes hold slots of a window pool."""
+
+    def owned_window_slots(self) -> torch.Tensor:
+        """int64, those of ``owned_slots`` that the tree expects to have a slot in the window pool."""
         ...
 
 

@@ -1,0 +1,39 @@
+"""Prefix caches: keep the KV of past requests for later ones."""
+
+from __future__ import annotations
+
+from kvcore.prefix_cache.base import (
+    EvictParams,
+    EvictResult,
+    InsertResult,
+    LockRef,
+    MatchResult,
+    OwnsSlots,
+    OwnsStates,
+    OwnsWindowSlots,
+    PrefixCache,
+    RadixKey,
+    SupportsMamba,
+    SupportsSWA,
+)
+from kvcore.prefix_cache.chunk import ChunkCache
+from kvcore.prefix_cache.radix import RadixCache
+from kvcore.prefix_cache.unfinished import maybe_cache_unfinished_req
+
+__all__ = [
+    "ChunkCache",
+    "EvictParams",
+    "EvictResult",
+    "InsertResult",
+    "LockRef",
+    "MatchResult",
+    "OwnsSlots",
+    "OwnsStates",
+    "OwnsWindowSlots",
+    "PrefixCache",
+    "RadixCache",
+    "RadixKey",
+    "SupportsMamba",
+    "SupportsSWA",
+    "maybe_cache_unfinished_req",
+]
