@@ -1,6 +1,7 @@
 """Page arithmetic on plain integers; imports nothing.
 
-A page is ``page_size`` consecutive slots. Token ``j`` of a request sits in the request's page ``j // page_size``.
+A page is ``page_size`` consecutive slots. Token ``j`` of a request sits in the request's page ``j //
+page_size``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator
+from kvcore.allocators.mamba import MambaSlotAllocator
 from kvcore.allocators.paged import PagedAllocator
+from kvcore.allocators.pure_swa import PureSWAAllocator
+from kvcore.allocators.swa import SWAAllocator
 from kvcore.allocators.token import TokenAllocator
 
-__all__ = ["PagedAllocator", "Shortfall", "TokenAllocator", "TokenToKVPoolAllocator"]
+__all__ = [
+    "MambaSlotAllocator",
+    "PagedAllocator",
+    "PureSWAAllocator",
+    "SWAAllocator",
+    "Shortfall",
+    "TokenAllocator",
+    "TokenToKVPoolAllocator",
+]

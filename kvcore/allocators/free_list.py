@@ -67,7 +67,7 @@ class FreeList:
         return ids
 
     def push(self, ids: torch.Tensor) -> None:
-        """Put ``ids`` (int [n]) back at the end. Raises InvariantViolation, and takes none, when they cannot fit."""
+        """Put ``ids`` (int [n]) back at the end; raises InvariantViolation when they cannot fit."""
         num_ids = ids.shape[0]
         if self._count + num_ids > self._capacity:
             raise InvariantViolation(

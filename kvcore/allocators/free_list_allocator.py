@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A copy of what one pool has free, as ``backup_state`` took it; later frees and allocations do not touch it."""
+    """A copy of what one pool has free, as ``backup_state`` took it; nothing touches it later."""
 
     free_pages: torch.Tensor
     """int64, page ids in the order in which they are handed out."""
@@ -107,7 +107,7 @@ class FreeListAllocator(TokenToKVPoolAllocator):
         return self._released.to_tensor()
 
     def free_page_ids(self) -> torch.Tensor:
-        """int64 page ids in the free list, the release list and the open group; one freed twice shows twice."""
+        """int64 page ids: free list, release list and open group; one freed twice shows twice."""
         return torch.cat((self.free_pages, self.release_pages, *self._queued))
 
     def set_free_pages(self, pages: Sequence[int]) -> None:
@@ -116,7 +116,7 @@ class FreeListAllocator(TokenToKVPoolAllocator):
         self._free.assign(torch.tensor(pages, dtype=torch.int64, device=self.device))
 
     def _put_back(self, pages: torch.Tensor) -> None:
-        """Give pages (int [n], not a view of anything that may change) to the group, the release or free list."""
+        """Give pages (int [n], no view of what may change) to the group, the release or the free list."""
         if self._group_open:
             self._queued.append(pages)
         elif self.need_sort:

@@ -19,7 +19,7 @@ def host_array(lens_cpu: torch.Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def num_extend_pages(prefix_lens_cpu: torch.Tensor, seq_lens_cpu: torch.Tensor, page_size: int) -> int:
-    """Pages that growing every request from its prefix to its sequence length takes: sum of page differences."""
+    """Pages that growing every request from its prefix to its sequence length takes."""
     last = page_size - 1
     after = (host_array(seq_lens_cpu) + last) // page_size
     before = (host_array(prefix_lens_cpu) + last) // page_size

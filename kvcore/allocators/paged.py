@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class PagedAllocator(FreeListAllocator):
     """Hands out pages ``1..size // page_size``, slots ``page_size..size + page_size - 1``.
 
-    A request's slots are page regular: token ``j`` sits at offset ``j % page_size`` of one of its pages. So the rest of
-    its last page is used up before a new page is taken, and freeing a token frees the page around it.
+    A request's slots are page regular: token ``j`` sits at offset ``j % page_size`` of one of its pages. So
+    the rest of its last page is used up before a new page is taken, and freeing a token frees the page
+    around it.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class PagedAllocator(FreeListAllocator):
         self._offsets = torch.arange(page_size, device=self.device)
 
     def alloc(self, num_slots: int) -> torch.Tensor | None:
-        """Take ``num_slots`` slots (whole pages) in page-major order; ``None`` with nothing changed when short.
+        """Take ``num_slots`` slots (whole pages), page-major; ``None`` with nothing changed when short.
 
         Raises PageAlignmentError when ``num_slots`` is not a multiple of the page size.
         """
@@ -122,7 +123,7 @@ class PagedAllocator(FreeListAllocator):
         self._put_back(slots[:: self.page_size] // self.page_size)
 
     def free_page_list(self, pages: Sequence[int] | torch.Tensor) -> None:
-        """Give back pages by id; a tensor (int [n]) is taken over, the caller must not change it afterwards."""
+        """Give back pages by id; a tensor (int [n]) is taken over, the caller must not change it."""
         if not isinstance(pages, torch.Tensor):
             pages = torch.tensor(pages, dtype=torch.int64, device=self.device)
         self._put_back(pages)

@@ -1,6 +1,7 @@
 """Element addresses of rows in large buffers.
 
-A KV buffer or a row table may hold more than 2^31 elements, while slots and row ids often come as int32. Every address
+A KV buffer or a row table may hold more than 2^31 elements, while slots and row ids often come as int32.
+Every address
 is therefore widened to int64 before it is multiplied: 598 * 3_600_000 is -2142167296 in int32.
 """
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def row_offsets(rows: torch.Tensor, row_elements: int) -> torch.Tensor:
-    """First element of each row, int64 [n]; ``rows`` is int32 or int64 [n], ``row_elements`` a row's length."""
+    """First element of each row, int64 [n], from int32 or int64 row ids; a row has ``row_elements``."""
     rows = rows.to(torch.int64)
     return rows * row_elements
 
@@ -32,7 +33,7 @@ def paged_row_offsets(
 
 
 def upload(host: np.ndarray, device: torch.device) -> torch.Tensor:
-    """A host array as a tensor on ``device``, without waiting for the device; on the CPU it shares the memory."""
+    """A host array as a tensor on ``device``, without a wait; on the CPU it shares the memory."""
     tensor = torch.from_numpy(host)
     if device.type == "cpu":
         return tensor

@@ -4,7 +4,8 @@ One request that grows from ``prefix_len`` to ``seq_len`` tokens, page size P, a
 
     prefix_len          a*P                                  seq_len
     |-- rest of page --|-- new page --|-- new page --|-- head --|
-      last_loc+1 ...     free_pages[k]*P ...                        k counts the new pages of all requests, in order
+      last_loc+1 ...     free_pages[k]*P ...                        k counts the new pages of all requests,
+      in order
 
 The host lengths (``_cpu``) give shapes and bounds, the device lengths feed the kernels; nothing is read back.
 """
@@ -38,13 +39,14 @@ def alloc_extend(
     page_size: int,
     extend_num_tokens: int,
 ) -> torch.Tensor:
-    """Slots of tokens ``prefix_lens[i]..seq_lens[i]`` of every request, concatenated: int64 [extend_num_tokens].
+    """Slots of tokens ``prefix_lens[i]..seq_lens[i]``, requests concatenated: int64 [extend_num_tokens].
 
     Args:
         prefix_lens, seq_lens: int32 or int64 [bs]; the ``_cpu`` twins hold the same values on the host.
-        last_loc: int32 or int64 [bs], slot of token ``prefix_lens[i]-1``; read only where a page is partly filled.
-        free_pages: int64 [num_new_pages], exactly the pages that this step takes. The caller has counted them, so
-            no kernel can read past the end of a free list.
+        last_loc: int32 or int64 [bs], slot of token ``prefix_lens[i]-1``; read only where a page is partly
+            filled.
+        free_pages: int64 [num_new_pages], exactly the pages that this step takes. The caller has counted
+            them, so no kernel can read past the end of a free list.
         extend_num_tokens: ``sum(seq_lens - prefix_lens)``.
     """
     if extend_num_tokens == 0:
@@ -99,8 +101,9 @@ def _extend_runs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Split the new tokens into runs within one page, from host lengths.
 
-    Returns (order, run_lens, run_ends), int64 each. Run ``r`` of the output, ``run_lens[r]`` tokens that end at index
-    ``run_ends[r]``, belongs to entry ``order[r]`` of [rest of request 0's page, ..., of bs-1's, new page 0, 1, ...].
+    Returns (order, run_lens, run_ends), int64 each. Run ``r`` of the output, ``run_lens[r]`` tokens that
+    end at index ``run_ends[r]``, belongs to entry ``order[r]`` of [rest of request 0's page, ..., of
+    bs-1's, new page 0, 1, ...].
     """
     bs = len(prefix_lens)
     pages_before = (prefix_lens + (page_size - 1)) // page_size
@@ -110,7 +113,8 @@ def _extend_runs(
     rest_runs = np.arange(bs) + page_ends - new_pages
 
     run_lens = np.full(num_runs, page_size, dtype=np.int64)
-    # Two writes may meet in one run (no new page): first the head of the last page, then the rest of the old one.
+    # Two writes may meet in one run (no new page): first the head of the last page, then the rest of the
+    # old one.
     run_lens[rest_runs + new_pages] = seq_lens - (pages_before + new_pages - 1) * page_size
     run_lens[rest_runs] = np.minimum(seq_lens, pages_before * page_size) - prefix_lens
     order = np.arange(num_runs)
@@ -155,7 +159,7 @@ def alloc_decode(
     *,
     page_size: int,
 ) -> torch.Tensor:
-    """One slot per request: ``last_loc + 1``, or the first of a new page where one begins. Returns int64 [bs].
+    """One slot per request, int64 [bs]: ``last_loc + 1``, or the first of a new page.
 
     Args:
         seq_lens: int32 or int64 [bs], lengths after the step; ``seq_lens_cpu`` holds the same on the host.
@@ -177,7 +181,7 @@ def alloc_decode_torch(
     *,
     page_size: int,
 ) -> torch.Tensor:
-    """The torch form of ``alloc_decode``: all take the next slot, then those that open a page are overwritten."""
+    """The torch form of ``alloc_decode``: all take the next slot, then page openers are overwritten."""
     slots = last_loc.to(torch.int64) + 1
     if free_pages.shape[0]:
         openers = np.flatnonzero((seq_lens_cpu.numpy() - 1) % page_size == 0)

@@ -33,8 +33,8 @@ def runs_on_triton(tensor: torch.Tensor) -> bool:
 def force_backend(backend: Backend) -> Iterator[None]:
     """Run all kernels of this context on ``backend``.
 
-    "triton" on CPU tensors needs Triton's interpreter: TRITON_INTERPRET=1 in the environment before the first launch.
-    "torch" on CUDA tensors works everywhere.
+    "triton" on CPU tensors needs Triton's interpreter: TRITON_INTERPRET=1 in the environment before the
+    first launch. "torch" on CUDA tensors works everywhere.
     """
     token = _forced.set(backend)
     try:

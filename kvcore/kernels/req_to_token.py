@@ -3,8 +3,8 @@
     row r   0            prefix_len                seq_len            W
             |-- prefix --|-- out_cache_loc slice --|-- untouched ... --|  row r+1 ...
 
-A torch slice that is too long raises, a kernel would write the neighbour's row. So every writer checks the host
-lengths against W before anything is launched.
+A torch slice that is too long raises, a kernel would write the neighbour's row. So every writer checks the
+host lengths against W before anything is launched.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def write_req_to_token(
     prefix_slots: torch.Tensor,
     out_cache_loc: torch.Tensor,
 ) -> None:
-    """Write ``row[0:prefix)`` and ``row[prefix:seq)`` of every request; other rows and columns keep their values.
+    """Write ``row[0:prefix)`` and ``row[prefix:seq)`` of every request; the rest keeps its values.
 
     Args:
         req_to_token: int32 [num_rows, W], contiguous; written.
@@ -102,7 +102,8 @@ def assign_req_to_token(
 ) -> None:
     """Write ``row[start:end)`` of every request from ``slots`` (int [sum(end - start)], concatenated).
 
-    Shapes as in ``write_req_to_token``. Raises RowOverflow, with nothing written, when an end lies beyond the row.
+    Shapes as in ``write_req_to_token``. Raises RowOverflow, with nothing written, when an end lies beyond
+    the row.
     """
     if slots.shape[0] == 0:
         return
@@ -158,14 +159,14 @@ def get_last_loc_torch(
 def check_row_bounds(
     req_to_token: torch.Tensor, end_lens_cpu: torch.Tensor, req_pool_indices: torch.Tensor
 ) -> None:
-    """Raise RowOverflow when a row of ``req_to_token`` cannot hold ``end_lens_cpu`` (host int [bs]) columns."""
+    """Raise RowOverflow when a row cannot hold ``end_lens_cpu`` (host int [bs]) columns."""
     row_width = req_to_token.shape[1]
     ends = end_lens_cpu.numpy()
     worst = int(ends.argmax())
     if ends[worst] > row_width:
         raise RowOverflow(
             f"request {worst} of the batch needs {int(ends[worst])} columns, "
-            f"{int(ends[worst]) - row_width} more than the {row_width} of row {int(req_pool_indices[worst])}: "
+            f"{int(ends[worst]) - row_width} more than row {int(req_pool_indices[worst])} has ({row_width}): "
             "the write would run into the neighbour's row; widen the rows "
             "(get_req_to_token_extra_context_len) or allocate less per step"
         )
@@ -178,7 +179,7 @@ def _scatter_ranges(
     ends: NDArray[np.int64],
     values: torch.Tensor,
 ) -> None:
-    """Write consecutive pieces of ``values`` to ``row[start:end)``; ``starts`` and ``ends`` are host arrays."""
+    """Write consecutive pieces of ``values`` to ``row[start:end)``, from host arrays of bounds."""
     lens = ends - starts
     value_ends = lens.cumsum()
     num_values = int(value_ends[-1])
@@ -241,8 +242,8 @@ def _get_last_loc_launch(
     req_to_token: torch.Tensor, req_pool_indices: torch.Tensor, prefix_lens: torch.Tensor
 ) -> torch.Tensor:
     num_requests = prefix_lens.shape[0]
-    # The kernel stores the table's dtype and the result is widened here: a store that converts int32 to int64 inside
-    # the kernel has been miscompiled on some targets.
+    # The kernel stores the table's dtype and the result is widened here: a store that converts int32 to
+    # int64 inside the kernel has been miscompiled on some targets.
     last_loc = torch.empty(num_requests, dtype=req_to_token.dtype, device=req_to_token.device)
     kernel = load_kernel("req_to_token_triton", "get_last_loc_kernel")
     kernel[(ceil_div(num_requests, _LOC_BLOCK),)](

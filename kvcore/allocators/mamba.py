@@ -1,0 +1,95 @@
+"""The allocator for recurrent states: one slot per state, host integers throughout.
+
+A request holds a handful of states, so slots live on the host; only kernels that clear or copy states need a
+tensor.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import torch
+
+from kvcore.errors import FreeGroupError, InvariantViolation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class MambaSlotAllocator:
+    """Hands out state slots ``1..size``; slot 0 takes the writes of padded lanes."""
+
+    def __init__(self, size: int, *, device: torch.device | str) -> None:
+        self.size = size
+        self.device = torch.device(device)
+        self._group_open = False
+        self.clear()
+
+    def available_size(self) -> int:
+        """Free slots; those that an alloc group holds back are not among them."""
+        return len(self._free)
+
+    def schedulable_available_size(self) -> int:
+        """Free slots that a scheduler may promise to new requests."""
+        return self.available_size()
+
+    def alloc(self, num_slots: int) -> list[int] | None:
+        """Take ``num_slots`` slots; ``None`` with nothing changed when there are too few.
+
+        Inside an alloc group, single slots come from what the group took in advance, as long as that lasts.
+        """
+        if num_slots == 1 and self._reserved:
+            return [self._reserved.popleft()]
+        if num_slots > len(self._free):
+            return None
+        slots = [self._free.popleft() for _ in range(num_slots)]
+        self._is_free.difference_update(slots)
+        return slots
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Give back slots; raises InvariantViolation, with none taken, for one that is free or foreign."""
+        for slot in slots:
+            if slot in self._is_free or not 1 <= slot <= self.size:
+                raise InvariantViolation(
+                    f"state slot {slot} is free already or outside 1..{self.size}; "
+                    "look for a request that kept a reference to a state it had given back"
+                )
+        self._free.extend(slots)
+        self._is_free.update(slots)
+
+    def alloc_group_begin(self, num_slots: int) -> bool:
+        """Take ``num_slots`` slots in advance for single allocations to come; False when there are too few.
+
+        Raises FreeGroupError when a group is open.
+        """
+        if self._group_open:
+            raise FreeGroupError("an alloc group is open already; end it before beginning the next")
+        slots = self.alloc(num_slots)
+        if slots is None:
+            return False
+        self._group_open = True
+        self._reserved.extend(slots)
+        return True
+
+    def alloc_group_end(self) -> None:
+        """Give back what the group took and nobody used; a no-op when no group is open."""
+        unused = list(self._reserved)
+        self._reserved.clear()
+        self._group_open = False
+        self.free(unused)
+
+    def clear(self) -> None:
+        """Forget all allocations."""
+        self._free = deque(range(1, self.size + 1))
+        self._is_free = set(self._free)
+        self._reserved: deque[int] = deque()
+        self._group_open = False
+
+    def free_slots(self) -> list[int]:
+        """Slots that are free or held back by an open group, in order; a copy, for inspection."""
+        return [*self._reserved, *self._free]
+
+    def to_tensor(self, slots: Sequence[int]) -> torch.Tensor:
+        """``slots`` as int64 [n] on the device, for kernels that clear or copy states."""
+        return torch.tensor(slots, dtype=torch.int64, device=self.device)
