@@ -8,11 +8,14 @@ import torch
 
 from kvcore import kernels
 from kvcore.allocators.free_list_allocator import FreeListAllocator
-from kvcore.allocators.page_count import num_decode_pages, num_extend_pages
+from kvcore.allocators.page_count import decode_page_openers, num_extend_pages
 from kvcore.errors import PageAlignmentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class PagedAllocator(FreeListAllocator):
@@ -88,20 +91,21 @@ class PagedAllocator(FreeListAllocator):
         seq_lens_cpu: torch.Tensor,
         last_loc: torch.Tensor,
         *,
-        num_new_pages: int | None = None,
+        page_openers: NDArray[np.int64] | None = None,
     ) -> torch.Tensor | None:
         """Take one slot per request: the next of its last page, or the first of a new page.
 
-        ``num_new_pages`` is ``num_decode_pages`` of the host lengths, for callers that have counted already.
+        ``page_openers`` is ``decode_page_openers`` of the host lengths, for callers that have it already.
         """
-        if num_new_pages is None:
-            num_new_pages = num_decode_pages(seq_lens_cpu, self.page_size)
+        if page_openers is None:
+            page_openers = decode_page_openers(seq_lens_cpu, self.page_size)
+        num_new_pages = len(page_openers)
         if self.need_sort and num_new_pages > len(self._free):
             self._merge_released()
         if num_new_pages > len(self._free):
             return None
         slots = kernels.alloc_decode(
-            seq_lens, seq_lens_cpu, last_loc, self._free.peek(num_new_pages), page_size=self.page_size
+            seq_lens, last_loc, page_openers, self._free.peek(num_new_pages), page_size=self.page_size
         )
         self._free.drop(num_new_pages)
         return slots

@@ -1,6 +1,6 @@
 """The allocator for hybrid sliding-window models: two pools behind one set of slots.
 
-A request's row holds slots of the full pool. A mapping leads from there to slots of the window pool, which the
+A request's row holds slots of the full pool. A mapping leads from there to slots of the window pool, that
 layers with a sliding window use; tokens that left the window have given their window slots back:
 
     row            |-- swa_evicted --|-- still in the window --|
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator
-from kvcore.allocators.page_count import num_decode_pages, num_extend_pages
+from kvcore.allocators.page_count import decode_page_openers, num_extend_pages
 from kvcore.allocators.paged import PagedAllocator
 from kvcore.errors import PageAlignmentError
 from kvcore.page_math import ceil_div
@@ -134,17 +134,17 @@ class SWAAllocator(TokenToKVPoolAllocator):
         self, seq_lens: torch.Tensor, seq_lens_cpu: torch.Tensor, last_loc: torch.Tensor
     ) -> torch.Tensor | None:
         """Take and map one slot per request; ``None`` with both pools unchanged when either is short."""
-        num_new_pages = num_decode_pages(seq_lens_cpu, self.page_size)
-        if num_new_pages * self.page_size > self.available_size():
+        page_openers = decode_page_openers(seq_lens_cpu, self.page_size)
+        if len(page_openers) * self.page_size > self.available_size():
             return None
         full_slots = self.full_attn_allocator.alloc_decode(
-            seq_lens, seq_lens_cpu, last_loc, num_new_pages=num_new_pages
+            seq_lens, seq_lens_cpu, last_loc, page_openers=page_openers
         )
         window_slots = self.swa_attn_allocator.alloc_decode(
             seq_lens,
             seq_lens_cpu,
             self.translate_loc_from_full_to_swa(last_loc),
-            num_new_pages=num_new_pages,
+            page_openers=page_openers,
         )
         return self._bind(full_slots, window_slots)
 

@@ -91,9 +91,9 @@ def alloc_extend_torch(
     device = last_loc.device
     first_slots = torch.cat((last_loc + 1, free_pages * page_size))
     # Slot of the run's first token, minus that token's index in the output: the ramp below adds the index.
-    bases = first_slots[upload(order, device)] - upload(run_ends - run_lens, device)
-    runs = upload(np.repeat(np.arange(len(run_lens)), run_lens), device)
-    return torch.arange(extend_num_tokens, device=device).add_(bases[runs])
+    bases = first_slots.index_select(0, upload(order, device)) - upload(run_ends - run_lens, device)
+    run_of = upload(np.arange(len(run_lens)).repeat(run_lens), device)
+    return torch.arange(extend_num_tokens, device=device).add_(bases.index_select(0, run_of))
 
 
 def _extend_runs(
@@ -105,22 +105,21 @@ def _extend_runs(
     end at index ``run_ends[r]``, belongs to entry ``order[r]`` of [rest of request 0's page, ..., of
     bs-1's, new page 0, 1, ...].
     """
-    bs = len(prefix_lens)
+    requests = np.arange(len(prefix_lens))
     pages_before = (prefix_lens + (page_size - 1)) // page_size
-    new_pages = (seq_lens + (page_size - 1)) // page_size - pages_before
-    page_ends = new_pages.cumsum()
-    num_runs = bs + int(page_ends[-1])
-    rest_runs = np.arange(bs) + page_ends - new_pages
+    pages_after = (seq_lens + (page_size - 1)) // page_size
+    # Run of the request's first tokens, in its old page (it may be empty), and of its last tokens.
+    last_runs = requests + (pages_after - pages_before).cumsum()
+    rest_runs = last_runs - (pages_after - pages_before)
 
-    run_lens = np.full(num_runs, page_size, dtype=np.int64)
-    # Two writes may meet in one run (no new page): first the head of the last page, then the rest of the
-    # old one.
-    run_lens[rest_runs + new_pages] = seq_lens - (pages_before + new_pages - 1) * page_size
+    runs = np.arange(int(last_runs[-1]) + 1)
+    run_lens = np.full_like(runs, page_size)
+    run_lens[last_runs] = seq_lens - (pages_after - 1) * page_size
+    # Written second: a request without a new page has one run only, the rest of its old page.
     run_lens[rest_runs] = np.minimum(seq_lens, pages_before * page_size) - prefix_lens
-    order = np.arange(num_runs)
-    order -= np.searchsorted(rest_runs, order, side="right")
-    order += bs
-    order[rest_runs] = np.arange(bs)
+    # A page run is numbered by the page runs before it, which follow the bs rests.
+    order = runs + (len(requests) - rest_runs.searchsorted(runs, "right"))
+    order[rest_runs] = requests
     return order, run_lens, run_lens.cumsum()
 
 
@@ -153,8 +152,8 @@ def _alloc_extend_launch(
 
 def alloc_decode(
     seq_lens: torch.Tensor,
-    seq_lens_cpu: torch.Tensor,
     last_loc: torch.Tensor,
+    page_openers: NDArray[np.int64],
     free_pages: torch.Tensor,
     *,
     page_size: int,
@@ -162,30 +161,32 @@ def alloc_decode(
     """One slot per request, int64 [bs]: ``last_loc + 1``, or the first of a new page.
 
     Args:
-        seq_lens: int32 or int64 [bs], lengths after the step; ``seq_lens_cpu`` holds the same on the host.
+        seq_lens: int32 or int64 [bs], lengths after the step.
         last_loc: int32 or int64 [bs], slot of token ``seq_lens[i]-2``.
+        page_openers: host array [num_new_pages], the requests whose new token begins a page, in order.
         free_pages: int64 [num_new_pages], exactly the pages that this step takes, in request order.
     """
     if last_loc.shape[0] == 0:
         return torch.empty(0, dtype=torch.int64, device=last_loc.device)
     if runs_on_triton(last_loc):
         return _alloc_decode_launch(seq_lens, last_loc, free_pages, page_size=page_size)
-    return alloc_decode_torch(seq_lens, seq_lens_cpu, last_loc, free_pages, page_size=page_size)
+    return alloc_decode_torch(seq_lens, last_loc, page_openers, free_pages, page_size=page_size)
 
 
 def alloc_decode_torch(
-    seq_lens: torch.Tensor,  # noqa: ARG001  (the host twin holds the same values)
-    seq_lens_cpu: torch.Tensor,
+    seq_lens: torch.Tensor,  # noqa: ARG001  (the openers say what it is needed for)
     last_loc: torch.Tensor,
+    page_openers: NDArray[np.int64],
     free_pages: torch.Tensor,
     *,
     page_size: int,
 ) -> torch.Tensor:
     """The torch form of ``alloc_decode``: all take the next slot, then page openers are overwritten."""
-    slots = last_loc.to(torch.int64) + 1
-    if free_pages.shape[0]:
-        openers = np.flatnonzero((seq_lens_cpu.numpy() - 1) % page_size == 0)
-        slots[upload(openers, slots.device)] = free_pages * page_size
+    slots = last_loc + 1
+    if slots.dtype != torch.int64:
+        slots = slots.to(torch.int64)
+    if len(page_openers):
+        slots.scatter_(0, upload(page_openers, slots.device), free_pages * page_size)
     return slots
 
 
