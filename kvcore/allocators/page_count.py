@@ -29,3 +29,8 @@ def decode_page_openers(seq_lens_cpu: torch.Tensor, page_size: int) -> NDArray[n
     """Requests, in order, whose next token begins a page; ``seq_lens_cpu`` are the lengths after the step."""
     openers: NDArray[np.int64] = (seq_lens_cpu.numpy() % page_size == 1 % page_size).nonzero()[0]
     return openers
+
+
+def num_decode_pages(seq_lens_cpu: torch.Tensor, page_size: int) -> int:
+    """Pages that one more token per request takes; ``seq_lens_cpu`` are the lengths after the step."""
+    return len(decode_page_openers(seq_lens_cpu, page_size))

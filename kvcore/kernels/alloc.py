@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _EXTEND_BLOCK = 1024
 _DECODE_BLOCK = 256
+_REQUEST_BLOCK = 256
 
 
 def alloc_extend(
@@ -146,6 +147,7 @@ def _alloc_extend_launch(
         out,
         PAGE_SIZE=page_size,
         BLOCK=_EXTEND_BLOCK,
+        REQUEST_BLOCK=_REQUEST_BLOCK,
     )
     return out
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _WRITE_BLOCK = 1024
 _LOC_BLOCK = 256
+_REQUEST_BLOCK = 256
 
 
 def write_req_to_token(
@@ -187,8 +188,8 @@ def _scatter_ranges(
     device = req_to_token.device
     # Address of the range's first element, minus its index in values: the ramp below adds the index.
     bases = row_offsets(rows, req_to_token.shape[1]) + upload(starts - (value_ends - lens), device)
-    request_of = upload(np.repeat(np.arange(len(lens)), lens), device)
-    addresses = torch.arange(num_values, device=device).add_(bases[request_of])
+    request_of = upload(np.arange(len(lens)).repeat(lens), device)
+    addresses = torch.arange(num_values, device=device).add_(bases.index_select(0, request_of))
     req_to_token.view(-1).scatter_(0, addresses, values.to(req_to_token.dtype))
 
 
@@ -213,6 +214,7 @@ def _write_req_to_token_launch(
         prefix_slots if prefix_slots.shape[0] else out_cache_loc,
         out_cache_loc if out_cache_loc.shape[0] else prefix_slots,
         BLOCK=_WRITE_BLOCK,
+        REQUEST_BLOCK=_REQUEST_BLOCK,
     )
 
 
@@ -235,6 +237,7 @@ def _assign_req_to_token_launch(
         end_lens,
         slots,
         BLOCK=_WRITE_BLOCK,
+        REQUEST_BLOCK=_REQUEST_BLOCK,
     )
 
 
