@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints/tested.txt prtoggle.pth prtoggle.start
 	touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python -m prtoggle.demo
+	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS)

@@ -21,9 +21,10 @@ def start() -> None:
         return
     try:
         from prtoggle import activation  # noqa: PLC0415 (only a process that asked for a toggle pays for it)
-    except ImportError as error:
+    except Exception as error:  # noqa: BLE001 (a half removed or half copied package fails in many ways)
         message = (
-            f"prtoggle: PRTOGGLE={os.environ['PRTOGGLE']} is set, but prtoggle cannot be imported: {error}.\n"
+            f"prtoggle: PRTOGGLE={os.environ['PRTOGGLE']} is set, but prtoggle cannot be imported here:\n"
+            f"  {error!r}.\n"
             "  Nothing was reverted, so this process stops. Reinstall prtoggle for this interpreter, or unset"
             " PRTOGGLE.\n"
         )
