@@ -17,7 +17,10 @@ from kvcore.prefix_cache.base import (
     SupportsSWA,
 )
 from kvcore.prefix_cache.chunk import ChunkCache
+from kvcore.prefix_cache.pure_swa_radix import PureSWARadixCache
 from kvcore.prefix_cache.radix import RadixCache
+from kvcore.prefix_cache.swa_chunk import SWAChunkCache
+from kvcore.prefix_cache.swa_radix import SWARadixCache
 from kvcore.prefix_cache.unfinished import maybe_cache_unfinished_req
 
 __all__ = [
@@ -31,8 +34,11 @@ __all__ = [
     "OwnsStates",
     "OwnsWindowSlots",
     "PrefixCache",
+    "PureSWARadixCache",
     "RadixCache",
     "RadixKey",
+    "SWAChunkCache",
+    "SWARadixCache",
     "SupportsMamba",
     "SupportsSWA",
     "maybe_cache_unfinished_req",

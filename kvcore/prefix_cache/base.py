@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from kvcore.prefix_cache.key import RadixKey
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
@@ -90,6 +92,10 @@ class PrefixCache(ABC):
     """Granularity of sharing, in tokens."""
     allocator: TokenToKVPoolAllocator
     req_to_token_pool: ReqToTokenPool
+
+    def request_key(self, req: Req, token_ids: Sequence[int]) -> RadixKey:
+        """The key under which ``req`` looks up and keeps ``token_ids``."""
+        return RadixKey(token_ids, req.extra_key)
 
     @abstractmethod
     def match_prefix(self, key: RadixKey) -> MatchResult:

@@ -77,14 +77,9 @@ class LeafOrder(Generic[N]):
         self.remove(node)
         self.add(node)
 
-    def pop_first(self) -> N | None:
-        """Take out the leaf that goes first; ``None`` when there is none."""
-        if not self._buckets:
-            return None
-        node = self._buckets[0][0][2]
-        node.order_entry = None
-        self._delete(0, 0)
-        return node
+    def first(self) -> N | None:
+        """The leaf that goes first; ``None`` when there is none."""
+        return self._buckets[0][0][2] if self._buckets else None
 
     def policy_key(self, node: N) -> Any:
         """The key by which ``node`` is, or would be, sorted."""

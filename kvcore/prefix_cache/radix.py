@@ -100,12 +100,11 @@ class RadixCache(TreeCache[TreeNode]):
         slots = row[: len(key)].to(torch.int64, copy=True)
         prefix_len = self.insert(key, slots, chunked=chunked, priority=req.priority).prefix_len
         # Not len(prefix_indices): that covers the own tail of the last chunk, which the tree does not hold.
-        duplicates_start = kv.cache_protected_len
+        protected = kv.cache_protected_len
+        duplicates_start = protected
         self.allocator.free_segment(row[duplicates_start:prefix_len])
         match = self.match_prefix(key)
-        row[kv.cache_protected_len : match.cache_protected_len] = match.device_indices[
-            kv.cache_protected_len :
-        ]
+        row[protected : match.cache_protected_len] = match.device_indices[protected:]
         kv.cache_protected_len = match.cache_protected_len
         self._move_lock(req, match.last_node)
         advance_prefix(req, row)
@@ -144,11 +143,11 @@ class RadixCache(TreeCache[TreeNode]):
         freed: list[torch.Tensor] = []
         num_freed = 0
         while num_freed < params.num_tokens:
-            leaf = self.tree.pop_leaf()
-            if leaf is None:
+            removed = self.tree.prune_first()
+            if not removed:
                 break
-            freed.append(leaf.value)
-            num_freed += leaf.length
+            freed += [node.value for node in removed]
+            num_freed += sum(node.length for node in removed)
         if freed:
             self.allocator.free_segment(torch.cat(freed) if len(freed) > 1 else freed[0])
         return EvictResult(num_freed)

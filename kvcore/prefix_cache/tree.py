@@ -133,21 +133,30 @@ class RadixTree(Generic[N]):
         if not parent.children and parent.lock_ref == 0:
             self.leaves.add(parent)
 
-    def pop_leaf(self) -> N | None:
-        """Take out the leaf that the policy evicts first; ``None`` when every leaf is locked."""
-        leaf = self.leaves.pop_first()
-        if leaf is not None:
-            self.remove_leaf(leaf)
-        return leaf
+    def prune(self, leaf: N) -> list[N]:
+        """Take an unlocked leaf out, and ancestors that it leaves behind as hollow leaves; returns all."""
+        parent = leaf.parent
+        self.remove_leaf(leaf)
+        removed = [leaf]
+        assert parent is not None
+        removed += self.prune_hollow(parent)
+        return removed
 
-    def hollow_chain(self, node: N) -> Iterator[N]:
-        """Take out ``node``, then its ancestors, while they are hollow unlocked leaves; yields what went."""
+    def prune_hollow(self, node: N) -> list[N]:
+        """Take out ``node``, then its ancestors, while they are hollow unlocked leaves; returns what went."""
+        removed: list[N] = []
         while node is not self.root and not node.children and node.lock_ref == 0 and node.is_hollow():
             parent = node.parent
             self.remove_leaf(node)
-            yield node
+            removed.append(node)
             assert parent is not None
             node = parent
+        return removed
+
+    def prune_first(self) -> list[N]:
+        """``prune`` the leaf that the policy evicts first; empty when every leaf is locked."""
+        leaf = self.leaves.first()
+        return [] if leaf is None else self.prune(leaf)
 
     def touch(self, path: list[N]) -> None:
         """Note that the nodes of ``path`` were used now, and give the last one the place it has earned."""

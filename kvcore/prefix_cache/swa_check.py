@@ -1,0 +1,41 @@
+"""The laws of a tree's window side, recomputed from its nodes and from the mapping; synchronises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvcore.prefix_cache.tree_check import require
+
+if TYPE_CHECKING:
+    from kvcore.allocators.swa import SWAAllocator
+    from kvcore.prefix_cache.swa_tree import SWANode, SWATree
+
+
+def check_window(tree: SWATree, allocator: SWAAllocator) -> None:
+    """Live nodes are mapped, tombstones are not; the window's counts and its order are what the locks say."""
+    nodes = list(tree.nodes())
+    live = [node for node in nodes if not node.swa_tombstone]
+    evictable = sum(node.length for node in live if node.swa_lock_ref == 0)
+    protected = sum(node.length for node in live if node.swa_lock_ref > 0)
+    counted = (tree.window_evictable, tree.window_protected)
+    require(
+        counted == (evictable, protected),
+        f"window (evictable, protected) is counted as {counted}, the nodes say {(evictable, protected)}",
+    )
+    ordered = sorted(node.id for node in tree.window_order)
+    expected = sorted(node.id for node in live if node.swa_lock_ref == 0)
+    require(ordered == expected, f"the window order holds nodes {ordered}, live and unlocked are {expected}")
+    for node in nodes:
+        _check_node(node, allocator)
+
+
+def _check_node(node: SWANode, allocator: SWAAllocator) -> None:
+    require(0 <= node.swa_lock_ref <= node.lock_ref, f"{node} has {node.swa_lock_ref} window locks")
+    require(not (node.swa_tombstone and node.swa_lock_ref), f"{node} is a tombstone with window locks")
+    window_slots = allocator.translate_loc_from_full_to_swa(node.value)
+    if node.swa_tombstone:
+        require(
+            bool((window_slots == 0).all()), f"{node} is a tombstone that leads to {window_slots.tolist()}"
+        )
+    else:
+        require(bool((window_slots > 0).all()), f"{node} is live and leads to {window_slots.tolist()}")
