@@ -5,6 +5,7 @@ KVCacheError
 ├── RowOverflow (IndexError)         a request would be written past the end of its row
 ├── SlotOutOfRange (IndexError)      a slot lies outside the buffer that it should address
 ├── PageAlignmentError (ValueError)  a run of slots, or a number of them, is no whole number of pages
+├── KvReuseError (RuntimeError)      a diffusion block cannot go on in the slots that it kept
 ├── FreeGroupError (RuntimeError)    a free group was begun inside another one
 ├── ConfigurationError (ValueError)  arguments that no pool or stack can be built from
 └── InvariantViolation (AssertionError)  the checker of kvcore.invariants found a broken law
@@ -31,6 +32,10 @@ class SlotOutOfRange(KVCacheError, IndexError):
 
 class PageAlignmentError(KVCacheError, ValueError):
     """A run of slots does not start on a page boundary, or a number of slots is no whole number of pages."""
+
+
+class KvReuseError(KVCacheError, RuntimeError):
+    """A diffusion block does not fit the slots that its request kept for it; nothing was allocated."""
 
 
 class FreeGroupError(KVCacheError, RuntimeError):

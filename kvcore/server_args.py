@@ -57,14 +57,14 @@ class ServerArgs:
         self._require_positive()
         if self.speculative_algorithm is not None and self.speculative_num_draft_tokens is None:
             msg = (
-                f"speculative_algorithm {self.speculative_algorithm.value} needs speculative_num_draft_tokens, "
-                "the tokens verified per request and step; EAGLE with topk 1 uses num_steps + 1"
+                f"{self.speculative_algorithm.value} needs speculative_num_draft_tokens, the tokens verified "
+                "per request and step; EAGLE with topk 1 uses num_steps + 1"
             )
             raise ConfigurationError(msg)
         if self.speculative_candidate_steps and self.topk > 1:
             msg = (
-                f"adaptive speculation (candidate steps {self.speculative_candidate_steps}) drafts one chain, "
-                f"but speculative_eagle_topk is {self.topk}; set it to 1 or give no candidate steps"
+                f"adaptive speculation (steps {self.speculative_candidate_steps}) drafts one chain, but "
+                f"speculative_eagle_topk is {self.topk}; set it to 1 or give no candidate steps"
             )
             raise ConfigurationError(msg)
 
@@ -88,7 +88,7 @@ class ServerArgs:
 
     @property
     def alloc_page_size(self) -> int:
-        """Slots per page of the allocator: one page of each rank sharing the KV (sgl-project/sglang#35424)."""
+        """Slots per page of the allocator: one page of each rank of a group (sgl-project/sglang#35424)."""
         return self.page_size * self.dcp_size
 
     @property

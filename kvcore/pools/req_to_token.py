@@ -45,6 +45,8 @@ class ReqToTokenPool:
         """int64 [num_rows] on the host: how often a row has been granted."""
         # numpy adds to a list of rows several times faster than torch does.
         self._generation_view = self.req_generation.numpy()
+        self._held: set[int] = set()
+        self._granted_last: list[int] = []
         self.clear()
 
     def available_size(self) -> int:
@@ -70,6 +72,7 @@ class ReqToTokenPool:
     def _grant(self, reqs: Sequence[Req], num_fresh: int) -> list[int] | None:
         if num_fresh > len(self.free_slots):
             return None
+        self._granted_last = []
         if num_fresh == 0:
             return [req.kv.req_pool_idx for req in reqs if req.kv is not None]
         # The tail comes off in time proportional to what is taken; the head would move the whole list.
@@ -78,10 +81,36 @@ class ReqToTokenPool:
         fresh.reverse()
         self._held.update(fresh)
         self._generation_view[fresh] += 1
+        self._granted_last = fresh
         if num_fresh == len(reqs):
             return fresh
         rows = iter(fresh)
         return [next(rows) if req.kv is None else req.kv.req_pool_idx for req in reqs]
+
+    def undo_alloc(self) -> None:
+        """Take back what the latest ``alloc`` granted, for a caller that then found too few slots; not twice.
+
+        Rows, their order in the free list and their generations are as before that ``alloc``.
+        """
+        granted, self._granted_last = self._granted_last, []
+        self._held.difference_update(granted)
+        self.free_slots.extend(reversed(granted))
+        if granted:
+            self._generation_view[granted] -= 1
+
+    def num_missing_states(self, reqs: Sequence[Req]) -> int:  # noqa: ARG002  (hybrid pools look at them)
+        """States that must be evicted before ``alloc(reqs)`` can grant them; 0 in a pool without states."""
+        return 0
+
+    def available_str(self, reqs: Sequence[Req]) -> str:  # noqa: ARG002
+        """What can be granted, for an error message about granting ``reqs``."""
+        return f"{self.available_size()} of {self.size} rows are free"
+
+    def start_states(self, reqs: Sequence[Req]) -> None:
+        """Give new states their first contents; nothing to do in a pool without states."""
+
+    def free_mamba_cache(self, req: Req, keep: int | None = None) -> None:
+        """Take back the states that ``req`` holds; nothing to do in a pool without states."""
 
     def free(self, row: int) -> None:
         """Take a granted row back; AssertionError, with nothing changed, for one that is not granted."""
@@ -94,9 +123,10 @@ class ReqToTokenPool:
         self.req_to_token[index] = values
 
     def clear(self) -> None:
-        """Take every row back. Row 0 stays the sink that padded lanes of a captured graph write to (#24243)."""
+        """Take every row back. Row 0 stays the sink that padded lanes of CUDA graphs write to (#24243)."""
         self.free_slots = list(range(self.size, 0, -1))
-        self._held: set[int] = set()
+        self._held = set()
+        self._granted_last = []
 
 
 class DecodeReqToTokenPool(ReqToTokenPool):

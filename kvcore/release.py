@@ -1,0 +1,108 @@
+"""Giving slots back: at the end of a request, and of what has left a sliding window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from kvcore.page_math import align_down, align_up
+
+if TYPE_CHECKING:
+    import torch
+
+    from kvcore.pools.req_to_token import ReqToTokenPool
+    from kvcore.prefix_cache.base import PrefixCache
+    from kvcore.req import Req
+
+
+@runtime_checkable
+class FreesWindow(Protocol):
+    """An allocator whose window slots can go while the full slots stay."""
+
+    def free_segment(self, slots: torch.Tensor, *, swa_evicted: int = 0) -> None:
+        """Give back a page-regular run whose first ``swa_evicted`` tokens have no window slots any more."""
+        ...
+
+    def free_swa_segment(self, slots: torch.Tensor) -> None:
+        """Give back the window slots of page-regular runs of full slots (int [n]), all of them mapped."""
+        ...
+
+
+def release_kv_cache(
+    req: Req, tree_cache: PrefixCache, *, is_insert: bool = True, strip_output: bool = False
+) -> None:
+    """End a request's ownership of slots, row and states; the cache keeps, or frees, what is computed.
+
+        0        protected       kv_len   start      allocated
+        |-- tree's --|-- to the cache --|...|-- freed --|      start = kv_len rounded up to a page
+
+    The page that ``kv_len`` ends in goes with the cache's part, whole: freeing from ``kv_len`` on would free
+    it twice (sgl-project/sglang#12224). The page is the allocator's, larger than the tree's under context
+    parallelism.
+
+    ``is_insert`` False frees all that the tree does not hold yet (retraction, abort); ``strip_output`` keeps
+    the prompt only. A second release is a no-op: a request without a row owns nothing but, perhaps, a state
+    that was granted early (sgl-project/sglang#18694).
+    """
+    pool = tree_cache.req_to_token_pool
+    if req.kv is None:
+        pool.free_mamba_cache(req)
+        return
+    kv = req.kv
+    kv_len = kv.kv_committed_len
+    if strip_output:
+        kv_len = min(kv_len, len(req.origin_input_ids))
+    tree_cache.cache_finished_req(req, kv_len=kv_len, is_insert=is_insert)
+    page_size = tree_cache.allocator.page_size
+    start = align_up(kv_len, page_size)
+    _free_over_allocated(req, tree_cache, start)
+    # A tree of states has taken over, or freed, the request's state; to any other cache it is unknown.
+    pool.free_mamba_cache(req)
+    pool.free(kv.req_pool_idx)
+    req.kv = None
+
+
+def _free_over_allocated(req: Req, tree_cache: PrefixCache, start: int) -> None:
+    """Free ``row[start:allocated)``; ``start`` is on a page boundary."""
+    kv = req.kv
+    assert kv is not None
+    slots = tree_cache.req_to_token_pool.req_to_token[kv.req_pool_idx, start : kv.kv_allocated_len]
+    allocator = tree_cache.allocator
+    if kv.swa_evicted_seqlen <= start:
+        allocator.free_segment(slots)
+        return
+    # Stripped output: part of it left the window while it was being decoded.
+    assert isinstance(allocator, FreesWindow), f"{type(allocator).__name__} has no window: {kv}"
+    allocator.free_segment(slots, swa_evicted=kv.swa_evicted_seqlen - start)
+
+
+def free_swa_out_of_window_slots(
+    req: Req,
+    pre_len: int,
+    *,
+    sliding_window_size: int,
+    page_size: int,
+    req_to_token_pool: ReqToTokenPool,
+    allocator: FreesWindow,
+    is_chunk_cache: bool,
+) -> None:
+    """Give back window slots that no later token of ``req`` attends to; moves ``swa_evicted_seqlen``.
+
+        0         evicted            frontier                        pre_len
+        |-- gone --|-- freed now, whole pages --|-- at least a window --|
+
+    ``pre_len`` is the number of tokens before the next one. What a tree may insert must keep a window of live
+    tokens behind any page boundary, so its frontier stays back by the window rounded up to pages: with the
+    window alone the node inserted next may have no live tail (sgl-project/sglang#22470, #29860). A cache that
+    keeps nothing may go up to the window. The tokens below ``cache_protected_len`` belong to the tree.
+    """
+    kv = req.kv
+    assert kv is not None, f"request {req.rid} holds no row"
+    assert kv.cache_protected_len % page_size == 0, f"request {req.rid}: {kv} within a page of {page_size}"
+    evicted = max(kv.swa_evicted_seqlen, kv.cache_protected_len, align_up(kv.swa_evict_floor, page_size))
+    live_len = sliding_window_size
+    if not is_chunk_cache:
+        live_len = align_up(max(sliding_window_size, page_size), page_size)
+    frontier = align_down(max(evicted, pre_len - live_len), page_size)
+    if frontier > evicted:
+        allocator.free_swa_segment(req_to_token_pool.req_to_token[kv.req_pool_idx, evicted:frontier])
+        kv.swa_evicted_seqlen = frontier
