@@ -1,0 +1,229 @@
+"""Who holds an object, by name or otherwise, and whether it can be made to hold another one.
+
+What was bound early (`from module import name`, a dispatch dict, a callback on an instance, a closure) does
+not see a new binding of the attribute. Each such holder is rebound too; a holder that cannot be rebound (a
+tuple, a default argument, a bound method) is a reason to refuse, because the toggle would take effect only in
+part. Local variables of running frames are left alone, like the rest of what runs at the moment of a flip.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from dataclasses import dataclass
+from types import CellType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from prtoggle.errors import RestoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+_IN_FLIGHT: Final = (FrameType, GeneratorType)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """One place that holds an object: `container[key]`, an attribute of a class, or a closure cell."""
+
+    container: Any
+    key: Any = None
+
+    def get(self) -> object:
+        """What the place holds now; `EMPTY` when it is gone."""
+        container = self.container
+        if isinstance(container, CellType):
+            return container.cell_contents
+        if isinstance(container, type):
+            return vars(container).get(self.key, EMPTY)
+        if isinstance(container, dict):
+            return container.get(self.key, EMPTY)
+        return container[self.key] if self.key < len(container) else EMPTY
+
+    def put(self, value: object) -> None:
+        """Make the place hold `value`."""
+        container = self.container
+        if isinstance(container, CellType):
+            container.cell_contents = value
+        elif isinstance(container, type):
+            setattr(container, self.key, value)
+        else:
+            container[self.key] = value
+
+    def is_at(self, container: object, key: object) -> bool:
+        """Whether it is the same place; containers are never compared by value."""
+        return self.container is container and self.key == key
+
+    def __str__(self) -> str:
+        return _describe(self.container, self.key)
+
+
+EMPTY: Final = object()
+
+
+class Exchange:
+    """Makes all places that hold `old` hold `new`, and back; each way completely or not at all."""
+
+    __slots__ = ("_done", "_new", "_old", "_target")
+
+    def __init__(self, target: str, old: object, new: object) -> None:
+        self._target = target
+        self._old = old
+        self._new = new
+        self._done: list[Place] = []
+
+    def make(self, places: Iterable[Place]) -> None:
+        """Exchange at every place; when one refuses, the others are put back and its error is raised."""
+        try:
+            for place in places:
+                place.put(self._new)
+                self._done.append(place)
+        except BaseException:
+            self._put_back(self._done)
+            self._done = []
+            raise
+
+    def undo(self, *, own: bool = True) -> None:
+        """Put the old object back; the first place, the target's own, only where `own` is true.
+
+        Raises RestoreError, changing nothing, when that place does not hold the new object any more.
+        Another place that somebody else rebound meanwhile is theirs, and stays.
+        """
+        if own and self._done and self._done[0].get() is not self._new:
+            raise RestoreError(
+                f"{self._target} was changed after the toggle was reverted: {self._done[0]} now holds "
+                f"{_short(self._done[0].get())}. Undo that change first, then restore.",
+                target=self._target,
+            )
+        places = self._done if own else self._done[1:]
+        self._put_back([place for place in places if place.get() is self._new])
+        self._done = []
+
+    def replace(self, new: object) -> None:
+        """Put another object wherever the new one still is; it is what `undo` looks for from now on."""
+        for place in self._done:
+            if place.get() is self._new:
+                place.put(new)
+        self._new = new
+
+    def rebase(self, old: object) -> None:
+        """Let `undo` put back another object than was found: what was beneath has changed meanwhile."""
+        self._old = old
+
+    def _put_back(self, places: list[Place]) -> None:
+        for place in reversed(places):
+            place.put(self._old)
+
+
+def find(
+    sought: object, *, ignore: Collection[object] = (), forget: Callable[[], object] = gc.collect
+) -> tuple[list[Place], list[str]]:
+    """The places that hold `sought`, and descriptions of holders that cannot be rebound.
+
+    `ignore` are objects whose hold does not count. When there are holders that cannot be rebound, `forget` is
+    called and the search made once more: they may be garbage, or caches that can be dropped.
+    """
+    found, others = _search(sought, ignore)
+    if others:
+        del found
+        forget()
+        gc.collect()
+        found, others = _search(sought, ignore)
+    return found, others
+
+
+def _search(sought: object, ignore: Collection[object]) -> tuple[list[Place], list[str]]:
+    places: list[Place] = []
+    others: list[str] = []
+    ignored = {id(item) for item in ignore}
+    referrers = gc.get_referrers(sought)
+    ignored |= {id(referrers), id(ignore), id(places)}
+    for holder in referrers:
+        if id(holder) in ignored or isinstance(holder, _IN_FLIGHT) or _is_ours(holder):
+            continue
+        rebindable = list(_places(holder, sought))
+        places += rebindable
+        if not rebindable and not _is_key_only(holder, sought):
+            others.append(_describe(holder, None))
+    return places, others
+
+
+def _is_ours(holder: object) -> bool:
+    # Steps of other toggles remember what they replaced; all of them have slots and no dict.
+    return type(holder).__module__.startswith("prtoggle.installers.")
+
+
+def _places(holder: object, sought: object) -> Iterator[Place]:
+    if type(holder) is CellType:
+        yield Place(holder)
+        return
+    owner: object = None
+    items: Iterable[tuple[object, object]] = ()
+    if type(holder) is list:
+        items = enumerate(holder)
+    elif type(holder) is dict:
+        owner, items = _class_of_namespace(holder), holder.items()
+    elif (namespace := _instance_namespace(holder)) is not None:
+        # From Python 3.11 on an instance may hold its attributes itself, until its dict is asked for.
+        owner, items = namespace, namespace.items()
+    for key, value in list(items):
+        if value is sought:
+            yield Place(holder if owner is None else owner, key)
+
+
+def _instance_namespace(holder: object) -> dict[str, Any] | None:
+    if isinstance(holder, (type, FunctionType, MethodType)):
+        return None
+    try:
+        namespace = object.__getattribute__(holder, "__dict__")
+    except AttributeError:
+        return None
+    return namespace if type(namespace) is dict else None
+
+
+def _is_key_only(holder: object, sought: object) -> bool:
+    """Whether a dict holds the object as a key: it is looked up there, not called from there."""
+    return type(holder) is dict and any(key is sought for key in holder)
+
+
+def _class_of_namespace(namespace: dict[Any, Any]) -> type | None:
+    """The class whose `__dict__` this is: writing there must go through the class, which has caches."""
+    if "__module__" not in namespace:
+        return None
+    for candidate in gc.get_referrers(namespace):
+        if isinstance(candidate, type) and next(iter(gc.get_referents(vars(candidate))), None) is namespace:
+            return candidate
+    return None
+
+
+def _describe(holder: Any, key: object) -> str:
+    kind = type(holder)
+    if isinstance(holder, (type, FunctionType)):
+        name = f"{holder.__module__}.{holder.__qualname__}"
+        return name if key is None else f"{name}.{key}"
+    if kind is dict:
+        module = next((m for m in list(sys.modules.values()) if _namespace(m) is holder), None)
+        return f"{module.__name__}.{key}" if module else f"a dict with the keys {_short(list(holder)[:5])}"
+    if kind is tuple and (function := _function_with_defaults(holder)) is not None:
+        return f"a default argument of {function.__module__}.{function.__qualname__}"
+    name = {CellType: "a closure", MethodType: "the bound method"}.get(kind, f"a {kind.__name__}:")
+    return f"{name} {_short(holder)}"
+
+
+def _function_with_defaults(defaults: tuple[object, ...]) -> FunctionType | None:
+    for candidate in gc.get_referrers(defaults):
+        if isinstance(candidate, FunctionType) and candidate.__defaults__ is defaults:
+            return candidate
+    return None
+
+
+def _namespace(module: object) -> dict[str, Any] | None:
+    return vars(module) if isinstance(module, ModuleType) else None
+
+
+def _short(value: object) -> str:
+    try:
+        text = object.__repr__(value) if hasattr(type(value), "__wrapped__") else repr(value)
+    except Exception:  # noqa: BLE001  # somebody else's repr, for a message only
+        text = object.__repr__(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,285 @@
+"""`wrap:` patches: a function of the user's around whatever callable the target is, C functions included.
+
+The wrapper has wrapt's signature `(wrapped, instance, args, kwargs)`, and what is put in place is wrapt's
+`FunctionWrapper`, with one exception: torch.compile looks through wrapt's proxies, so that a wrapper around a
+plain Python function would be without effect in a compiled caller. Such a function is replaced by a plain
+function that makes the same call. Who bound the target early is rebound too (see `holders`).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import wrapt
+
+from prtoggle.dynamo import forget_compiled
+from prtoggle.errors import (
+    RestoreError,
+    TargetError,
+    TargetModuleError,
+    UnsupportedTargetError,
+)
+from prtoggle.installers import holders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from prtoggle.installers.base import LivePatch
+
+_DESCRIPTORS: Final = (staticmethod, classmethod)
+# Py_TPFLAGS_IMMUTABLETYPE
+_IMMUTABLE_TYPE: Final = 1 << 8
+
+
+class WrapperFunction(Protocol):
+    """What a `wrap:` patch names; `instance` is None for a plain function, the class for a class method."""
+
+    def __call__(
+        self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Make the call, or do something else; what it returns is what the caller gets."""
+
+
+def plan(patch: LivePatch) -> WrapStep:
+    """Resolve target and wrapper; raises a PrToggleError leaf that names the target. Changes nothing.
+
+    The module that holds the wrapper function is imported.
+    """
+    target = patch.patch.target
+    wrapper = _load(patch.patch.wrap or "", target)
+    owner, attribute, original = _resolve(patch.module, patch.qualname, target)
+    _refuse_unwrappable(owner, original, target)
+    return WrapStep(target, owner, attribute, original, wrapper)
+
+
+class WrapStep:
+    """One target with its wrapper; `install` and `restore` alternate, under the engine's lock."""
+
+    __slots__ = (
+        "_attribute",
+        "_exchange",
+        "_owner",
+        "_replacement",
+        "_report",
+        "_target",
+        "_wrapper",
+        "original",
+    )
+
+    def __init__(
+        self, target: str, owner: Any, attribute: str, original: Any, wrapper: WrapperFunction
+    ) -> None:
+        self._target = target
+        self._owner = owner
+        self._attribute = attribute
+        self.original = original
+        self._wrapper = wrapper
+        self._exchange: holders.Exchange | None = None
+        self._replacement: Any = None
+        self._report: Callable[[], None] | None = None
+
+    def report_calls(self, report: Callable[[], None]) -> None:
+        """Call `report` at the first call from now on; later calls cost nothing more."""
+        self._report = report
+        if self._exchange is not None:
+            self._become(self._present())
+
+    def install(self) -> None:
+        """Put the wrapper at the target and wherever else the original is held."""
+        if vars(self._owner).get(self._attribute) is not self.original:
+            raise RestoreError(
+                f"{self._target} was replaced by something else after the toggle was planned",
+                target=self._target,
+            )
+        places = self._places()
+        replacement = _wrapped(self._owner, self.original, self._present())
+        exchange = holders.Exchange(self._target, self.original, replacement)
+        try:
+            exchange.make(places)
+        except (AttributeError, TypeError) as error:
+            raise UnsupportedTargetError(
+                f"{self._target} cannot be replaced ({error}): this {type(self._owner).__name__} does not "
+                "let its attributes be set. Wrap a caller of it instead.",
+                target=self._target,
+            ) from error
+        self._exchange, self._replacement = exchange, replacement
+        _installed.append(self)
+
+    def restore(self) -> None:
+        """Take the wrapper away, also from beneath another one that was put around it later."""
+        assert self._exchange is not None, f"{self._target} is not wrapped"
+        above = next((step for step in _installed if step.original is self._replacement), None)
+        if above is not None:
+            above.rebase(self.original)
+        elif self._is_buried():
+            wrapt.unwrap_object(self._owner, self._attribute, self._replacement)
+            self._exchange.undo(own=False)
+        else:
+            self._exchange.undo()
+        self._exchange = self._replacement = None
+        _installed.remove(self)
+
+    def _is_buried(self) -> bool:
+        """Whether our wrapper stands beneath somebody else's wrapt wrappers, from where wrapt can take it."""
+        outermost, *chain = wrapt.wrapper_chain(vars(self._owner).get(self._attribute))
+        return (
+            isinstance(self._replacement, wrapt.FunctionWrapper)
+            and issubclass(type(outermost), wrapt.BaseObjectProxy)
+            and any(entry is self._replacement for entry in chain)
+        )
+
+    def rebase(self, original: Any) -> None:
+        """Wrap another object: the one that our original was put around."""
+        replacement = _wrapped(self._owner, original, self._present())
+        self.original = original
+        assert self._exchange is not None, f"{self._target} is not wrapped"
+        self._exchange.rebase(original)
+        self._exchange.replace(replacement)
+        self._replacement = replacement
+
+    def _places(self) -> list[holders.Place]:
+        """The target's own place first, then whoever bound it early. Raises where a holder cannot follow."""
+        container = vars(self._owner) if isinstance(self._owner, ModuleType) else self._owner
+        found, others = holders.find(self.original, forget=forget_compiled)
+        function = _function_of(self.original)
+        if function is not self.original:
+            # K.method, taken early, is the function or a bound method of it, not the descriptor around it.
+            early, bound = holders.find(function, ignore=[self.original], forget=forget_compiled)
+            others += [*map(str, early), *bound]
+        if others:
+            raise UnsupportedTargetError(
+                f"{self._target} is also held by {'; '.join(sorted(set(others))[:5])}, which cannot be made "
+                "to hold the wrapped one. Revert before these are created (set PRTOGGLE before the module is "
+                "imported), or wrap what calls it.",
+                target=self._target,
+            )
+        rest = [place for place in found if not place.is_at(container, self._attribute)]
+        return [holders.Place(container, self._attribute), *rest]
+
+    def _present(self) -> WrapperFunction:
+        """The wrapper, behind a first call that reports and then puts the wrapper itself in place."""
+        if self._report is None:
+            return self._wrapper
+
+        def first(
+            wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        ) -> Any:
+            report, self._report = self._report, None
+            if report is not None:
+                report()
+                self._become(self._wrapper)
+            return self._wrapper(wrapped, instance, args, kwargs)
+
+        return first
+
+    def _become(self, wrapper: WrapperFunction) -> None:
+        if self._exchange is not None:
+            replacement = _wrapped(self._owner, self.original, wrapper)
+            self._exchange.replace(replacement)
+            self._replacement = replacement
+
+
+# Steps in effect, oldest first; of two on one target the later one wraps what the earlier one put there.
+_installed: list[WrapStep] = []
+
+
+def _wrapped(owner: Any, original: Any, wrapper: WrapperFunction) -> Any:
+    """What is put in the place of `original`: a descriptor and a function of the same kinds."""
+    function = _function_of(original)
+    if not _is_traceable(function):
+        return wrapt.FunctionWrapper(original, wrapper)
+    is_method = isinstance(owner, type) and not isinstance(original, staticmethod)
+    stand_in = functools.wraps(function)((_method if is_method else _plain)(function, wrapper))
+    return type(original)(stand_in) if isinstance(original, _DESCRIPTORS) else stand_in
+
+
+def _function_of(original: Any) -> Any:
+    return original.__func__ if isinstance(original, _DESCRIPTORS) else original
+
+
+def _plain(function: FunctionType, wrapper: WrapperFunction) -> Callable[..., Any]:
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(function, None, args, kwargs)
+
+    return stand_in
+
+
+def _method(function: FunctionType, wrapper: WrapperFunction) -> Callable[..., Any]:
+    def stand_in(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return wrapper(function.__get__(self), self, args, kwargs)
+
+    return stand_in
+
+
+def _is_traceable(function: object) -> bool:
+    """Whether torch.compile would follow the function; wrapt keeps the kind of async ones and generators."""
+    return (
+        type(function) is FunctionType
+        and not inspect.iscoroutinefunction(function)
+        and not inspect.isgeneratorfunction(function)
+        and not inspect.isasyncgenfunction(function)
+    )
+
+
+def _load(where: str, target: str) -> WrapperFunction:
+    """The object that `package.module:dotted.name` names."""
+    name, _, path = where.partition(":")
+    try:
+        found: Any = importlib.import_module(name)
+    except ImportError as error:
+        raise TargetModuleError(
+            f"{target}: the module of wrap: {where} cannot be imported: {error}", target=target, module=name
+        ) from error
+    for attribute in path.split("."):
+        try:
+            found = getattr(found, attribute)
+        except AttributeError as error:
+            raise TargetError(
+                f"{target}: there is no {where} to wrap it with: {error}", target=target
+            ) from error
+    if not callable(found):
+        raise UnsupportedTargetError(
+            f"{target}: wrap: {where} is a {type(found).__name__}, not a function that takes (wrapped, "
+            "instance, args, kwargs)",
+            target=target,
+        )
+    wrapper: WrapperFunction = found
+    return wrapper
+
+
+def _resolve(module: ModuleType, qualname: str, target: str) -> tuple[Any, str, Any]:
+    """The object whose `__dict__` has the attribute, the attribute, and what it holds there."""
+    try:
+        parent, attribute, _ = wrapt.resolve_path(module, qualname)
+        owner, attribute, _ = wrapt.resolve_owner(module, qualname)
+    except wrapt.PathResolutionError as error:
+        raise TargetError(f"{target}: {error}", target=target) from error
+    if owner is not parent:
+        raise UnsupportedTargetError(
+            f"{target} is not defined by {qualname.rpartition('.')[0]} itself: name its owner, "
+            f"{owner.__module__}.{owner.__qualname__}.{attribute}; every subclass sees a wrapper there.",
+            target=target,
+        )
+    return owner, attribute, vars(owner)[attribute]
+
+
+def _refuse_unwrappable(owner: Any, original: Any, target: str) -> None:
+    instead = ""
+    if isinstance(owner, type) and owner.__flags__ & _IMMUTABLE_TYPE:
+        instead = f"attributes of the built-in class {owner.__name__} cannot be set; wrap what calls it"
+    elif not isinstance(owner, (type, ModuleType)):
+        instead = f"it belongs to an instance; name the class {type(owner).__qualname__}"
+    elif isinstance(original, type):
+        instead = (
+            "it is a class, and isinstance and subclasses need the class itself; wrap its __init__ or __new__"
+        )
+    elif isinstance(original, property):
+        instead = "it is a property; use edits: on its getter"
+    elif not callable(original) and not isinstance(original, _DESCRIPTORS):
+        instead = f"it is a {type(original).__name__}, which is not called; use value: for it"
+    if instead:
+        raise UnsupportedTargetError(f"{target} cannot be wrapped: {instead}.", target=target)
