@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Kind = Literal["module", "function", "class", "assignment"]
 LOCALS: Final = "<locals>"
@@ -154,6 +154,20 @@ def _target_node(
     )
     first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
     return TargetNode(qualname, kind, node, scopes, first, node.end_lineno or node.lineno, note)
+
+
+def region_end(target: TargetNode, lines: Sequence[str]) -> int:
+    """The last of the file's `lines` that an edit may touch: comments that end the body belong to it."""
+    last = min(target.last_line, len(lines))
+    if target.kind not in ("function", "class"):
+        return last
+    column = getattr(target.node, "col_offset", 0)
+    for number in range(last + 1, len(lines) + 1):
+        line = lines[number - 1].lstrip()
+        if line and (not line.startswith("#") or len(lines[number - 1]) - len(line) <= column):
+            break
+        last = number if line else last
+    return last
 
 
 def made_from(tree: ast.Module, target: TargetNode) -> list[TargetNode]:

@@ -35,8 +35,8 @@ def leading(line: str) -> str:
 def string_lines(text: str) -> frozenset[int]:
     """The lines of `text` (from 0) that begin inside a string literal.
 
-    `text` may be a fragment, but has to begin in code. A quote of the same kind nested in an f-string's braces
-    (valid from Python 3.12 on) is taken as two strings, which comes to the same lines.
+    `text` may be a fragment, but has to begin in code. A quote of the same kind nested in an f-string's
+    braces (valid from Python 3.12 on) is taken as two strings, which comes to the same lines.
     """
     if not _MULTILINE_HINT.search(text):
         return frozenset()
@@ -53,7 +53,7 @@ def string_lines(text: str) -> frozenset[int]:
 def common_indent(lines: Sequence[str], skip: Collection[int] = ()) -> str:
     """The longest run of blanks that all lines begin with; blank lines and those in `skip` do not count."""
     blanks = [leading(line) for index, line in enumerate(lines) if line.strip() and index not in skip]
-    return os.path.commonprefix(blanks)
+    return os.path.commonprefix(blanks)  # noqa: RUF071  # blanks are compared by character, not by path
 
 
 class Style(NamedTuple):
@@ -77,7 +77,7 @@ class Style(NamedTuple):
                 len(blanks.expandtabs(spec_unit)), self.ratio[1] if self.ratio else spec_unit
             )
             return "\t" * levels * (self.ratio[0] if self.ratio else 1) + " " * rest
-        width = len(blanks.expandtabs(1).replace(" ", " ")) if "\t" not in blanks else self._tab_width(blanks)
+        width = self._tab_width(blanks) if "\t" in blanks else len(blanks)
         if self.ratio and "\t" not in blanks and (width * self.ratio[0]) % self.ratio[1] == 0:
             width = width * self.ratio[0] // self.ratio[1]
         return " " * width

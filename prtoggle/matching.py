@@ -74,7 +74,8 @@ def find_lines(lines: Sequence[str], first: int, last: int, pattern: Pattern) ->
     if not starts:
         return Matches((), ())
     inside = string_lines("".join(window))
-    in_code, in_strings = [], []
+    in_code: list[Found] = []
+    in_strings: list[Found] = []
     for start in starts:
         block = [line.rstrip() for line in window[start : start + size]]
         literal = {index - start for index in inside if start <= index < start + size}
@@ -125,8 +126,8 @@ def _common_ratio(pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
 def find_statements(lines: Sequence[str], node: ast.AST, pattern: Pattern) -> list[Found]:
     """The runs of whole statements inside `node` that have the pattern's syntax tree.
 
-    Layout, comments, redundant parentheses and quotes make no difference to a syntax tree. Only runs that fill
-    their physical lines count. Empty when the pattern is no run of whole statements.
+    Layout, comments, redundant parentheses and quotes make no difference to a syntax tree. Only runs that
+    fill their physical lines count. Empty when the pattern is no run of whole statements.
     """
     wanted = _parse(pattern.lines)
     if not wanted:

@@ -1,0 +1,277 @@
+"""Turns the patches of a spec into splices of a module's source: text only, nothing is read or imported.
+
+Every edit is matched against the original text, inside the lines of its target:
+
+    first_line                                       last_line
+    | def f(x):                                              |
+    |     ...  [ matched lines, whole )  ...                 |
+               ^ anchor start          ^ anchor end
+
+A replacement takes the place of the anchor; prepended and appended text goes in at its ends and leaves the
+matched lines as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from prtoggle.definitions import TargetNode, locate, made_from
+from prtoggle.diagnosis import Place, ambiguous, mismatch, out_of_range
+from prtoggle.diffs import plan_diff
+from prtoggle.empty_blocks import fill_blocks
+from prtoggle.errors import AmbiguousMatchError, EditError, MatchError, StaleSourceError
+from prtoggle.indentation import fit_block, style_of
+from prtoggle.matching import Found, find_lines, find_statements, pattern_of
+from prtoggle.missing import missing_target
+from prtoggle.names import undefined_names
+from prtoggle.preamble import place_preamble
+from prtoggle.source_text import ModuleSource, decode_source, read_source
+from prtoggle.splices import EditedLines, Rank, Splice, apply_splices, edited_line_map, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prtoggle.spec import Edit, Patch
+    from prtoggle.target import ResolvedTarget
+
+__all__ = [
+    "EditedLines",
+    "ModuleSource",
+    "Splice",
+    "apply_splices",
+    "decode_source",
+    "edited_line_map",
+    "fill_blocks",
+    "merge",
+    "parse_edited",
+    "plan_lines",
+    "plan_nodes",
+    "plan_patch",
+    "read_source",
+    "undefined_names",
+]
+
+
+def plan_patch(
+    source: ModuleSource,
+    tree: ast.Module,
+    target: ResolvedTarget,
+    patch: Patch,
+    toggle_id: str,
+    *,
+    firstlineno: int | None = None,
+) -> tuple[Splice, ...]:
+    """The splices that do `patch` (of a mode that changes source text) to `source`, parsed as `tree`.
+
+    A name that is defined in several branches is edited in every definition in which an edit matches exactly
+    once; `firstlineno` narrows the choice to the definition that the running code was made from. Raises
+    TargetError when the module does not define the name, MatchError and its leaves when an edit has no single
+    place, StaleSourceError when no definition begins at `firstlineno`.
+    """
+    nodes = locate(tree, target.qualname)
+    if not nodes:
+        raise missing_target(tree, target)
+    if firstlineno is not None:
+        nodes = [node for node in nodes if _begins_at(node, firstlineno)]
+        if not nodes:
+            raise StaleSourceError(
+                f"{target.text}: the running code begins at line {firstlineno} of {source.path}, but the "
+                "file does not define it there: it was changed since the import. Start a new process.",
+                target=target.text,
+                file=source.path,
+            )
+    try:
+        return plan_nodes(source, nodes, target.text, patch, toggle_id)
+    except MatchError as error:
+        origins = [origin for node in nodes for origin in made_from(tree, node)]
+        for origin in origins:
+            try:
+                splices = plan_nodes(source, [origin], target.text, patch, toggle_id)
+            except MatchError:
+                continue
+            return tuple(replace(splice, note=splice.note or origin.note) for splice in splices)
+        raise error from None
+
+
+def _begins_at(node: TargetNode, line: int) -> bool:
+    if node.kind in ("assignment", "module"):
+        return node.first_line <= line <= node.last_line
+    return line in (node.first_line, getattr(node.node, "lineno", 0))
+
+
+def plan_nodes(
+    source: ModuleSource, nodes: Sequence[TargetNode], target: str, patch: Patch, toggle_id: str
+) -> tuple[Splice, ...]:
+    """The same for definitions that are known already; `target` is the name for messages."""
+    if patch.mode in ("diff", "fix_diff"):
+        return plan_diff(source, nodes, target, patch, toggle_id)
+    if patch.mode != "edits":
+        raise EditError(f"{target}: a {patch.mode} patch changes an object, not source text", target=target)
+    planned: dict[int, list[Splice]] = {number: [] for number in range(len(nodes))}
+    for index in range(len(patch.edits)):
+        for number, splice in _plan_edit(source, nodes, target, patch.edits, index, toggle_id):
+            planned[number].append(splice)
+    done: list[Splice] = []
+    for number, node in enumerate(nodes):
+        splices = planned[number]
+        if patch.preamble.strip() and (splices or not patch.edits):
+            splices = _with_preamble(source, node, number, splices, patch.preamble, target, toggle_id)
+        done += fill_blocks(source, node.node, splices)
+    return merge(done)
+
+
+def _plan_edit(
+    source: ModuleSource,
+    nodes: Sequence[TargetNode],
+    target: str,
+    edits: tuple[Edit, ...],
+    index: int,
+    toggle_id: str,
+) -> list[tuple[int, Splice]]:
+    """One edit in every definition that holds it once: (number of the definition, splice). Never empty."""
+    done = []
+    failed: list[MatchError] = []
+    for number, node in enumerate(nodes):
+        place = Place(source, node, target, toggle_id, index, edits)
+        try:
+            done.append((number, _splice(place, _find(place))))
+        except MatchError as error:
+            failed.append(error)
+    for failure in failed:
+        if isinstance(failure, AmbiguousMatchError) or not done:
+            raise failure
+    return done
+
+
+def _find(place: Place) -> Found:
+    """The one place of an edit in one definition: by its lines, else by its structure."""
+    edit, node = place.edit, place.node
+    pattern = pattern_of(edit.match)
+    matches = find_lines(place.source.lines, node.first_line, place.last_line, pattern)
+    found = list(matches.in_code) or find_statements(place.source.lines, node.node, pattern)
+    if not found:
+        raise mismatch(place, matches)
+    if edit.occurrence is not None:
+        if edit.occurrence > len(found):
+            raise out_of_range(place, found)
+        return found[edit.occurrence - 1]
+    if len(found) > 1:
+        raise ambiguous(place, found)
+    return found[0]
+
+
+def _splice(place: Place, found: Found) -> Splice:
+    return make_splice(place.source, found, place.edit, place.toggle_id, place.target, place.number)
+
+
+def make_splice(
+    source: ModuleSource, found: Found, edit: Edit, toggle_id: str, target: str, index: int
+) -> Splice:
+    """The splice that does `edit` at the lines that were found."""
+    starts, lines = source.starts, source.lines
+    start, end = starts[found.first - 1], starts[found.last]
+    newline = _line_end(lines[found.first - 1]) or source.newline
+    nearby = lines[max(0, found.first - 20) : found.last + 20]
+    text = fit_block(edit.text, style_of(found.base, nearby, found.ratio), newline)
+    open_end = not _line_end(lines[found.last - 1])
+    note = f"lines {found.first}-{found.last} are laid out differently from match" if found.reflowed else None
+    if edit.mode == "replacement":
+        text = text.removesuffix(newline) if open_end else text
+        return Splice(start, end, text, toggle_id, target, index, Rank.REPLACEMENT, (start, end), note)
+    if edit.mode == "prepend":
+        return Splice(start, start, text, toggle_id, target, index, Rank.PREPEND, (start, end), note)
+    text = newline + text.removesuffix(newline) if open_end else text
+    return Splice(end, end, text, toggle_id, target, index, Rank.APPEND, (start, end), note)
+
+
+def _line_end(line: str) -> str:
+    return line[len(line.rstrip("\r\n")) :]
+
+
+def plan_lines(
+    source: ModuleSource, first_line: int, last_line: int, target: str, patch: Patch, toggle_id: str
+) -> tuple[Splice, ...] | None:
+    """The splices of plain edits within lines of which no syntax tree is at hand; None when one is needed.
+
+    Gives what `plan_patch` gives or None: for a diff, a preamble, an edit without one exact place, and a
+    deletion that might leave a block empty.
+    """
+    if patch.mode != "edits" or patch.preamble.strip():
+        return None
+    splices = []
+    for index, edit in enumerate(patch.edits):
+        found = find_lines(source.lines, first_line, last_line, pattern_of(edit.match)).in_code
+        chosen = (edit.occurrence or 1) - 1
+        if chosen >= len(found) or (edit.occurrence is None and len(found) > 1):
+            return None
+        splice = make_splice(source, found[chosen], edit, toggle_id, target, index)
+        if splice.is_deletion and _may_empty(source.lines, found[chosen].first):
+            return None
+        splices.append(splice)
+    return merge(splices)
+
+
+def _may_empty(lines: Sequence[str], first: int) -> bool:
+    """Whether the code above line `first` may be the header of a block; a comment there hides it."""
+    above = first - 1
+    while above > 0 and not lines[above - 1].strip():
+        above -= 1
+    text = lines[above - 1].strip() if above else ""
+    return text.endswith(":") or "#" in text
+
+
+def _with_preamble(
+    source: ModuleSource,
+    node: TargetNode,
+    number: int,
+    splices: list[Splice],
+    preamble: str,
+    target: str,
+    toggle_id: str,
+) -> list[Splice]:
+    insertions = place_preamble(source, node, preamble)
+    covering = [
+        splice for splice in splices for item in insertions if splice.start < item.offset < splice.end
+    ]
+    if not covering:
+        return splices + [
+            Splice(
+                item.offset, item.offset, item.text, toggle_id, target, -1, Rank.PREAMBLE, (item.offset,) * 2
+            )
+            for item in insertions
+        ]
+    # The patch rewrites the header and the first statement together: the preamble goes into its own text.
+    done = list(merge(splices))
+    edited = ModuleSource(source.path, apply_splices(source.text, done), source.encoding)
+    node = locate(parse_edited(edited.text, done, target), node.qualname)[number]
+    for item in reversed(place_preamble(edited, node, preamble)):
+        done = _insert_into(done, item.offset, item.text)
+    return done
+
+
+def _insert_into(splices: list[Splice], offset: int, text: str) -> list[Splice]:
+    """Put `text` at `offset` of the edited text, which lies in the text of one of the splices."""
+    shift = 0
+    for position, splice in enumerate(splices):
+        inner = offset - (splice.start + shift)
+        if 0 <= inner <= len(splice.text):
+            joined = splice.text[:inner] + text + splice.text[inner:]
+            return [*splices[:position], replace(splice, text=joined), *splices[position + 1 :]]
+        shift += len(splice.text) - (splice.end - splice.start)
+    raise AssertionError(f"offset {offset} lies in none of {splices}")
+
+
+def parse_edited(edited_text: str, splices: Sequence[Splice], target: str) -> ast.Module:
+    """The syntax tree of the edited text; EditError, naming the toggles, when it is no valid Python."""
+    try:
+        return ast.parse(edited_text)
+    except SyntaxError as error:
+        toggles = tuple(dict.fromkeys(splice.toggle_id for splice in splices))
+        raise EditError(
+            f"{target}: with toggle {', '.join(toggles)} the source is no valid Python: {error.msg} at line "
+            f"{error.lineno} of the edited text: {(error.text or '').strip()}",
+            target=target,
+            toggles=toggles,
+        ) from error
