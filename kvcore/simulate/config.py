@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kvcore.errors import ConfigurationError
 from kvcore.server_args import ServerArgs, SpeculativeAlgorithm
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 CacheKind = Literal["chunk", "radix", "swa", "mamba"]
 SpecKind = Literal["none", "eagle", "dflash", "ngram"]
@@ -14,6 +17,15 @@ CheckMode = Literal["every-step", "end"]
 
 _POOL_CONTEXTS = 24
 """The default pool holds so many full contexts: enough that a batch forms, too few for all requests."""
+_COMPUTE_DEFAULTS: dict[str, Any] = {
+    "context_len": 256,
+    "chunk_size": 64,
+    "max_requests": 12,
+    "pool_size": 2048,
+}
+"""A computed token costs a thousand times a counted one, so everything is smaller with ``compute``."""
+_SHRINK = 16
+"""Trace lengths are divided by this with ``compute``."""
 _ALGORITHMS = {
     "none": None,
     "eagle": SpeculativeAlgorithm.EAGLE,
@@ -46,6 +58,15 @@ class SimulationConfig:
     window: int | None = None
     policy: str = "lru"
     disaggregation: bool = False
+    compute: bool = False
+    """Run the small decoder through the pools and compare it with the dense reference."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> SimulationConfig:
+        """From options by name; ``None`` stands for "not given" and leaves the default in force."""
+        given = {name: value for name, value in options.items() if value is not None}
+        defaults = _COMPUTE_DEFAULTS if given.get("compute") else {}
+        return cls(**{**defaults, **given})
 
     def __post_init__(self) -> None:
         positive = (
@@ -121,6 +142,22 @@ class SimulationConfig:
         """Slots of the pool, floored to whole pages."""
         wanted = _POOL_CONTEXTS * self.context_len if self.pool_size is None else self.pool_size
         return wanted // self.page_size * self.page_size
+
+    @property
+    def shrink(self) -> int:
+        """What the lengths of the trace are divided by."""
+        return _SHRINK if self.compute else 1
+
+    def describe(self) -> str:
+        """The settings that matter most, in one line."""
+        spec: str = self.spec
+        if spec == "eagle":
+            spec = (
+                f"eagle topk {self.num_branches} steps {self.num_steps} draft tokens {self.num_draft_tokens}"
+            )
+        elif spec != "none":
+            spec = f"{spec} draft tokens {self.num_draft_tokens}"
+        return f"{self.cache} cache, page size {self.page_size}, {spec}, context {self.context_len}"
 
     def server_args(self) -> ServerArgs:
         """The settings as the stack's sizing reads them."""

@@ -1,6 +1,6 @@
 """Writes the bundled trace: ``python -m kvcore.simulate.make_bundled_trace``. The same bytes every time.
 
-An imagined hour of a chat service pressed into two minutes: conversations of several turns whose prompts grow
+A busy quarter of a minute of an imagined chat service: conversations of several turns whose prompts grow
 by the last answer and the next question, a system prompt that many of them share, and now and then a document
 that fits no context.
 """
@@ -54,7 +54,7 @@ def _conversation(rng: random.Random, number: int, next_hash: int) -> tuple[list
     length = len(whole_blocks) * TRACE_BLOCK
     if number % _DOCUMENT_EVERY == _DOCUMENT_EVERY - 1:
         length += rng.randint(5_000, 9_000)
-    arrival = rng.randint(0, 120_000)
+    arrival = rng.randint(0, 12_000)
     rows: list[_Row] = []
     for _ in range(rng.choice((1, 1, 2, 3, 5))):
         length += int(rng.lognormvariate(5.0, 0.9)) + 8
@@ -66,7 +66,7 @@ def _conversation(rng: random.Random, number: int, next_hash: int) -> tuple[list
         rows.append(_Row(arrival, length, output_len, hash_ids))
         whole_blocks = hash_ids[: length // TRACE_BLOCK]
         length += output_len
-        arrival += rng.randint(2_000, 20_000)
+        arrival += rng.randint(500, 4_000)
     return rows, next_hash
 
 

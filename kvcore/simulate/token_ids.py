@@ -14,19 +14,20 @@ _PRIVATE_BASE = 1 << 40
 _IDS_PER_REQUEST = 1 << 24
 
 
-def prompt_ids(request: TraceRequest, prompt_len: int) -> list[int]:
+def prompt_ids(request: TraceRequest, prompt_len: int, block_len: int = TRACE_BLOCK) -> list[int]:
     """The first ``prompt_len`` token ids of the request's prompt; a new list.
 
     Equal hash ids give equal blocks of ids, different ones share no id, so that prompts share exactly the
     prefixes that the trace says they share. A request without hash ids shares nothing with any other.
+    ``block_len`` below ``TRACE_BLOCK`` goes with lengths that are shrunk by the same factor.
     """
     if request.hash_ids is None:
         start = _private_start(request.line)
         return list(range(start, start + prompt_len))
     ids: list[int] = []
-    for block in range(-(-prompt_len // TRACE_BLOCK)):
+    for block in range(-(-prompt_len // block_len)):
         start = request.hash_ids[block] * TRACE_BLOCK
-        ids.extend(range(start, start + min(TRACE_BLOCK, prompt_len - block * TRACE_BLOCK)))
+        ids.extend(range(start, start + min(block_len, prompt_len - block * block_len)))
     return ids
 
 

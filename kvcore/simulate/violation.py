@@ -35,6 +35,16 @@ class Violation(KVCacheError, AssertionError):
         self.moment = moment
         self.cause = cause
 
+    def as_json(self) -> dict[str, str | None]:
+        """The parts of the message, ready for ``json.dumps``."""
+        return {
+            "operation": self.operation,
+            "request": self.request,
+            "numbers": self.numbers,
+            "moment": self.moment,
+            "cause": self.cause,
+        }
+
 
 def active_toggles() -> str:
     """What ``PRTOGGLE`` asks for in this process, as text for a message."""

@@ -8,6 +8,7 @@ whoever calls.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ class Decoder:
         generator = torch.Generator().manual_seed(seed)
 
         def weights(rows: int, columns: int) -> torch.Tensor:
-            return torch.randn(rows, columns, generator=generator) / rows**0.5
+            return torch.randn(rows, columns, generator=generator) * (1.0 / math.sqrt(rows))
 
         width, kv_width = shape.width, shape.num_kv_heads * shape.head_dim
         self.embedding = torch.randn(shape.vocab_size, width, generator=generator)

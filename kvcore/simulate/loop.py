@@ -1,0 +1,188 @@
+"""The scheduler's loop: launch a step, then settle the one before, until every request is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kvcore.prefix_cache.unfinished import maybe_cache_unfinished_req
+from kvcore.release import release_kv_cache
+from kvcore.schedule_batch import advance_request
+from kvcore.simulate.series import Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kvcore.req import Req
+    from kvcore.schedule_batch import ScheduleBatch
+    from kvcore.simulate.admission import Admission
+    from kvcore.simulate.checks import Checks
+    from kvcore.simulate.clock import VirtualClock
+    from kvcore.simulate.executor import Executor
+    from kvcore.simulate.result import SimulationResult
+    from kvcore.simulate.series import Series
+    from kvcore.simulate.stack import Stack
+    from kvcore.simulate.violation import Guard
+    from kvcore.simulate.waiting import WaitingQueue
+
+
+class Launched(NamedTuple):
+    """A step that is under way; the host learns its tokens one step later."""
+
+    reqs: list[Req]
+    tokens: list[Sequence[int]]
+    is_extend: bool
+    verified: bool
+    """The tokens come out of a speculative verification."""
+
+
+class Loop:
+    """Drives the stack with overlap: step ``n + 1`` is prepared before the result of step ``n`` is known.
+
+    host     prepare 1 | prepare 2 | settle 1 | prepare 3 | settle 2 | ...
+    device             |--- step 1 ---|--- step 2 ---|--- step 3 ---|
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        queue: WaitingQueue,
+        admission: Admission,
+        executor: Executor,
+        checks: Checks,
+        clock: VirtualClock,
+        guard: Guard,
+        result: SimulationResult,
+        series: Series,
+    ) -> None:
+        self._stack = stack
+        self._queue = queue
+        self._admission = admission
+        self._executor = executor
+        self._checks = checks
+        self._clock = clock
+        self._guard = guard
+        self._result = result
+        self._series = series
+        self._running: ScheduleBatch = stack.batch([])
+
+    def run(self, on_progress: Callable[[int], None]) -> None:
+        """Take every request of the queue to its end; raises Violation."""
+        in_flight: Launched | None = None
+        step = 0
+        while True:
+            self._queue.arrive_until(self._clock.now_ms)
+            self._guard.moment = f"step {step} ({self._clock.now_ms / 1000:.2f} s)"
+            launched = self._launch_extend() or self._launch_decode()
+            if in_flight is not None:
+                self._settle(in_flight)
+            if launched is None and in_flight is None and not self._wait():
+                return
+            in_flight = launched
+            self._after_step()
+            on_progress(self._result.finished + self._result.aborted)
+            step += 1
+
+    def _wait(self) -> bool:
+        """Nothing runs: go to the next arrival; False when there is none."""
+        assert self._admission.chunked is None, "a prompt waits for its next chunk, and nothing can make room"
+        arrival = self._queue.next_arrival_ms
+        if arrival is None:
+            return False
+        self._clock.wait_until(arrival)
+        return True
+
+    def _launch_extend(self) -> Launched | None:
+        tree_cache = self._stack.tree_cache
+        chunked = self._admission.chunked
+        if chunked is not None and len(chunked.fill_ids) > chunked.prefix_indices.numel():
+            with self._guard("cache_unfinished_req", (chunked,)):
+                maybe_cache_unfinished_req(chunked, tree_cache, chunked=True)
+        reqs = self._admission.next_batch(self._running.reqs)
+        if not reqs:
+            return None
+        batch = self._stack.batch(reqs)
+        with self._guard("alloc_for_extend", reqs):
+            batch.prepare_for_extend()
+        self._result.allocations += 1
+        self._result.prefill_steps += 1
+        self._clock.step(sum(req.extend_len for req in reqs))
+        with self._guard("extend", reqs):
+            tokens = self._executor.extend(batch)
+        batch.filter([i for i, req in enumerate(reqs) if not req.is_chunked])
+        self._running.merge(batch)
+        return Launched(reqs, tokens, is_extend=True, verified=False)
+
+    def _launch_decode(self) -> Launched | None:
+        running = self._running
+        if not running.reqs:
+            return None
+        with self._guard("check_decode_mem", running.reqs):
+            fits = running.check_decode_mem()
+        if not fits:
+            self._retract()
+            if not running.reqs:
+                return None
+        reqs = list(running.reqs)
+        with self._guard("prepare_for_decode", reqs):
+            running.prepare_for_decode()
+        self._result.allocations += 1
+        self._result.decode_steps += 1
+        self._clock.step(0)
+        with self._guard("decode", reqs):
+            tokens = self._executor.decode(running)
+        return Launched(reqs, tokens, is_extend=False, verified=running.is_speculative)
+
+    def _retract(self) -> None:
+        with self._guard("retract_decode", self._running.reqs):
+            retraction = self._running.retract_decode()
+        for req in (*retraction.retracted, *retraction.aborted):
+            self._executor.forget(req)
+        self._result.retractions += len(retraction.retracted)
+        self._result.aborted += len(retraction.aborted)
+        self._queue.send_back(retraction.retracted)
+
+    def _settle(self, launched: Launched) -> None:
+        """Learn what a step produced, hand finished prompts to the cache, release finished requests."""
+        finished = 0
+        for req, tokens in zip(launched.reqs, launched.tokens, strict=True):
+            if not tokens or req.kv is None:
+                continue
+            if launched.is_extend:
+                with self._guard("cache_unfinished_req", (req,)):
+                    maybe_cache_unfinished_req(req, self._stack.tree_cache)
+            said = len(req.output_ids)
+            done = advance_request(req, tokens, verified=launched.verified)
+            self._result.output_tokens += len(req.output_ids) - said
+            if done:
+                self._executor.forget(req)
+                with self._guard("release_kv_cache", (req,)):
+                    release_kv_cache(req, self._stack.tree_cache)
+                finished += 1
+        if finished:
+            self._result.finished += finished
+            self._running.filter([i for i, req in enumerate(self._running.reqs) if req.kv is not None])
+
+    def _after_step(self) -> None:
+        used = self._stack.slots_taken()
+        self._result.peak_slots = max(self._result.peak_slots, used)
+        self._checks.after_step(self._live_reqs)
+        if self._series.due():
+            self._series.add(self._sample(used))
+
+    def _live_reqs(self) -> list[Req]:
+        chunked = self._admission.chunked
+        return self._running.reqs if chunked is None else [*self._running.reqs, chunked]
+
+    def _sample(self, taken: int) -> Sample:
+        cache = self._stack.tree_cache
+        evictable, protected = cache.evictable_size(), cache.protected_size()
+        return Sample(
+            now_ms=self._clock.now_ms,
+            used=taken - evictable - protected,
+            evictable=evictable,
+            protected=protected,
+            free=self._stack.allocator.size - taken,
+            running=len(self._running.reqs),
+            waiting=len(self._queue),
+            hit_rate=self._result.hit_rate,
+        )
