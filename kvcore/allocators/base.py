@@ -1,16 +1,22 @@
 """The interface of a slot allocator, and the values that cross it.
 
 Units: a *slot* is the index of one token's KV; a *page* is ``page_size`` consecutive slots, page id =
-slot // page_size. Page 0 (slots ``0..page_size-1``) is reserved in every pool: padded lanes read and write there,
-it is never handed out.
+slot // page_size. Page 0 (slots ``0..page_size-1``) is reserved in every pool: padded lanes read and write
+there, it is never handed out.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-import torch
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
+    from kvcore.allocators.dsv4_lens import DSV4StateLens, Phase
 
 
 class Shortfall(NamedTuple):
@@ -25,9 +31,9 @@ class Shortfall(NamedTuple):
 class TokenToKVPoolAllocator(ABC):
     """Hands out KV slots and takes them back.
 
-    Contract: every ``alloc*`` returns an int64 tensor of slots on ``device`` that the caller owns, or ``None`` when
-    the pool is too short; after ``None`` the allocator is exactly as before. Nothing on the paths ``alloc*``,
-    ``free_segment`` and the free group synchronises the device; ``free`` may.
+    Contract: every ``alloc*`` returns an int64 tensor of slots on ``device`` that the caller owns, or
+    ``None`` when the pool is too short; after ``None`` the allocator is exactly as before. Nothing on the
+    paths ``alloc*``, ``free_segment`` and the free group synchronises the device; ``free`` may.
     """
 
     size: int
@@ -59,8 +65,8 @@ class TokenToKVPoolAllocator(ABC):
         """Take the slots that grow request ``i`` from ``prefix_lens[i]`` to ``seq_lens[i]`` tokens.
 
         Args:
-            prefix_lens, seq_lens: int32 or int64 [bs] on ``device``; the ``_cpu`` twins hold the same values on the
-                host.
+            prefix_lens, seq_lens: int32 or int64 [bs] on ``device``; the ``_cpu`` twins hold the same
+                values on the host.
             last_loc: int32 or int64 [bs], slot of token ``prefix_lens[i]-1``, -1 where the prefix is empty.
             extend_num_tokens: ``sum(seq_lens - prefix_lens)``.
 
@@ -72,7 +78,7 @@ class TokenToKVPoolAllocator(ABC):
     def alloc_decode(
         self, seq_lens: torch.Tensor, seq_lens_cpu: torch.Tensor, last_loc: torch.Tensor
     ) -> torch.Tensor | None:
-        """Take one slot per request; ``seq_lens`` (int [bs]) are the lengths *after* this step; int64 [bs]."""
+        """Take one slot per request; ``seq_lens`` (int [bs]) are the lengths after it; int64 [bs]."""
 
     @abstractmethod
     def free(self, slots: torch.Tensor) -> None:
@@ -83,12 +89,12 @@ class TokenToKVPoolAllocator(ABC):
 
     @abstractmethod
     def free_segment(self, slots: torch.Tensor) -> None:
-        """Give back a page-regular run: consecutive tokens of one row, or tree values, from a page boundary on.
+        """Give back a page-regular run: tokens of a row, or tree values, from a page boundary on.
 
         ``slots`` is int32 or int64 [n]; page ids come from every ``page_size``-th element, so a run costs its
-        pages and nothing else: no deduplication, no device synchronisation. Several runs may be concatenated when
-        all but the last one end on a page boundary. Inside a free group the values are copied: the caller may
-        overwrite a row.
+        pages and nothing else: no deduplication, no device synchronisation. Several runs may be concatenated
+        when all but the last one end on a page boundary. Inside a free group the values are copied: the
+        caller may overwrite a row.
         """
 
     @abstractmethod
@@ -100,7 +106,7 @@ class TokenToKVPoolAllocator(ABC):
         """Free what the group collected, once; a no-op when no group is open."""
 
     def shortfall(self, num_slots: int) -> Shortfall:
-        """What an eviction must bring back before ``num_slots`` slots can be taken; zeros when they are there."""
+        """What an eviction must bring back before ``num_slots`` slots can be taken."""
         return Shortfall(max(0, num_slots - self.available_size()))
 
     @abstractmethod
@@ -120,7 +126,7 @@ class ListsFreePages(Protocol):
         ...
 
     def free_page_ids(self) -> torch.Tensor:
-        """int64 page ids in the free list, the release list and the open group; one freed twice shows twice."""
+        """int64 page ids: free list, release list and open group; one freed twice shows twice."""
         ...
 
 
@@ -132,3 +138,45 @@ class MapsWindow(Protocol):
     swa_attn_allocator: ListsFreePages
     full_to_swa_index_mapping: torch.Tensor
     """int64 [size + page_size + 1]; 0 where a full slot has no window slot; the last entry is -1."""
+
+
+@runtime_checkable
+class HasCompressStates(Protocol):
+    """Capability: compressed attention, where a request takes compress states beside its slots."""
+
+    def compute_dsv4_state_lens(
+        self, rows: Sequence[int], prefix_lens: Sequence[int], seq_lens: Sequence[int], phase: Phase
+    ) -> DSV4StateLens:
+        """State positions of the requests in ``rows`` before and after a step; changes nothing."""
+        ...
+
+    def alloc_extend_bundle(
+        self,
+        prefix_lens: torch.Tensor,
+        prefix_lens_cpu: torch.Tensor,
+        seq_lens: torch.Tensor,
+        seq_lens_cpu: torch.Tensor,
+        last_loc: torch.Tensor,
+        extend_num_tokens: int,
+        *,
+        rows: Sequence[int],
+        state_lens: DSV4StateLens,
+    ) -> DSV4OutCacheLoc | None:
+        """``alloc_extend`` with the states of the step; raises OutOfSlots when states are short."""
+        ...
+
+    def alloc_decode_bundle(
+        self,
+        seq_lens: torch.Tensor,
+        seq_lens_cpu: torch.Tensor,
+        last_loc: torch.Tensor,
+        *,
+        rows: Sequence[int],
+        state_lens: DSV4StateLens,
+    ) -> DSV4OutCacheLoc | None:
+        """``alloc_decode`` with the states of the step; raises OutOfSlots when states are short."""
+        ...
+
+    def free_states(self, row: int) -> None:
+        """Give back all states of the request in ``row``; part of releasing the row."""
+        ...

@@ -43,13 +43,18 @@ class PagedAllocator(FreeListAllocator):
                 f"alloc hands out whole pages, found {num_slots} slots at page_size {self.page_size}; "
                 "use alloc_extend for a part of a page"
             )
+        pages = self.take_pages(num_pages)
+        if pages is None:
+            return None
+        return (pages[:, None] * self.page_size + self._offsets).view(-1)
+
+    def take_pages(self, num_pages: int) -> torch.Tensor | None:
+        """Take page ids, int64 [num_pages]; ``None`` with nothing changed when there are too few."""
         if self.need_sort and num_pages > len(self._free):
             self._merge_released()
         if num_pages > len(self._free):
             return None
-        first_slots = self._free.peek(num_pages) * self.page_size
-        self._free.drop(num_pages)
-        return (first_slots[:, None] + self._offsets).view(-1)
+        return self._free.take(num_pages)
 
     def alloc_extend(
         self,

@@ -19,7 +19,7 @@ def _store_row(
 
 
 @triton.jit(
-    do_not_specialize=["a_stride", "b_stride", "a_width", "b_width", "a_tiles", "num_slots"],
+    do_not_specialize=["slots", "a_stride", "b_stride", "a_width", "b_width", "a_tiles", "num_slots"],
 )
 def store_rows_kernel(
     a_cache,
@@ -74,5 +74,6 @@ def store_paged_kernel(
     element = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     valid = element < width
     value = tl.load(values + index * value_stride + element, mask=valid)
-    target = first + element // head_dim * head_stride + element % head_dim
+    head = (element // head_dim).to(tl.int64)
+    target = first + head * head_stride + element % head_dim
     tl.store(cache + target, value, mask=valid)
