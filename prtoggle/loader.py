@@ -63,7 +63,7 @@ def load(source: str | os.PathLike[str]) -> Toggle:
 
 def load_file(path: str | os.PathLike[str]) -> Toggle:
     """The toggle of a YAML file; its name without suffix is the id of a spec that gives none."""
-    return load_text(_read(Path(path)), str(path), default_id=Path(path).stem)
+    return load_text(read_text(Path(path)), str(path), default_id=Path(path).stem)
 
 
 def load_text(text: str, file: str, *, default_id: str | None, line: int = 1, column: int = 1) -> Toggle:
@@ -91,7 +91,9 @@ def load_python_constants(path: str | os.PathLike[str]) -> list[Toggle]:
 
     Raises SpecError for a constant that is no plain string, or whose YAML is wrong (at its line of the file).
     """
-    return [load_constant(constant, Path(path)) for constant in find_constants(_read(Path(path)), str(path))]
+    return [
+        load_constant(constant, Path(path)) for constant in find_constants(read_text(Path(path)), str(path))
+    ]
 
 
 def find_constants(text: str, file: str) -> list[ast.Assign | ast.AnnAssign]:
@@ -122,7 +124,7 @@ def load_constant(node: ast.Assign | ast.AnnAssign, path: Path) -> Toggle:
         )
         raise SpecError.of([problem])
     # The text of a literal that begins with a backslash and a line break starts a line later.
-    first = _read(path).splitlines()[value.lineno - 1].rstrip()
+    first = read_text(path).splitlines()[value.lineno - 1].rstrip()
     skipped = 1 if first.endswith("\\") else 0
     column = 1 if skipped or value.value.startswith("\n") else value.col_offset + 4
     return load_text(
@@ -154,7 +156,8 @@ class _Places:
         return mark.line + self._line, column
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a file. Raises SpecError, with the place, when it is something else."""
     data = path.read_bytes()
     try:
         return data.decode("utf-8-sig")
