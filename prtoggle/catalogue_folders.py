@@ -1,4 +1,6 @@
-"""Where catalogues are looked for, in order of precedence:
+"""Where catalogues are looked for.
+
+In order of precedence:
 
 PRTOGGLE_PATH                        folders or single files, separated like PATH
 PRTOGGLE_CATALOGUES                  what the parent process found, inherited

@@ -13,7 +13,6 @@ matched lines as they are.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from prtoggle.diffs import plan_diff
 from prtoggle.empty_blocks import fill_blocks
 from prtoggle.errors import AmbiguousMatchError, EditError, MatchError, StaleSourceError
 from prtoggle.indentation import fit_block, style_of
+from prtoggle.integrity import EditedModule, edit_module, parse_edited
 from prtoggle.matching import Found, find_lines, find_statements, pattern_of
 from prtoggle.missing import missing_target
 from prtoggle.names import undefined_names
@@ -31,6 +31,7 @@ from prtoggle.source_text import ModuleSource, decode_source, read_source
 from prtoggle.splices import EditedLines, Rank, Splice, apply_splices, edited_line_map, merge
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Sequence
 
     from prtoggle.spec import Edit, Patch
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EditedLines",
+    "EditedModule",
     "ModuleSource",
     "Splice",
     "apply_splices",
     "decode_source",
+    "edit_module",
     "edited_line_map",
     "fill_blocks",
     "merge",
@@ -261,17 +264,3 @@ def _insert_into(splices: list[Splice], offset: int, text: str) -> list[Splice]:
             return [*splices[:position], replace(splice, text=joined), *splices[position + 1 :]]
         shift += len(splice.text) - (splice.end - splice.start)
     raise AssertionError(f"offset {offset} lies in none of {splices}")
-
-
-def parse_edited(edited_text: str, splices: Sequence[Splice], target: str) -> ast.Module:
-    """The syntax tree of the edited text; EditError, naming the toggles, when it is no valid Python."""
-    try:
-        return ast.parse(edited_text)
-    except SyntaxError as error:
-        toggles = tuple(dict.fromkeys(splice.toggle_id for splice in splices))
-        raise EditError(
-            f"{target}: with toggle {', '.join(toggles)} the source is no valid Python: {error.msg} at line "
-            f"{error.lineno} of the edited text: {(error.text or '').strip()}",
-            target=target,
-            toggles=toggles,
-        ) from error
