@@ -81,7 +81,7 @@ class TreeCache(PrefixCache, Generic[N]):
 
     def check(self) -> None:
         """Recompute sizes and locks from the nodes; raises InvariantViolation where a counter disagrees."""
-        check_tree(self.tree)
+        check_tree(self.tree, self.allocator.page_size)
 
     def pretty_print(self) -> str:
         """One line per node, indented by depth."""

@@ -20,8 +20,11 @@ def require(holds: bool, law: str) -> None:
         raise InvariantViolation(f"{law}; something changed the tree behind its back")
 
 
-def check_tree(tree: RadixTree[N]) -> None:
-    """Nodes are in place, counts are what the locks say, the order holds the unlocked leaves, sorted."""
+def check_tree(tree: RadixTree[N], slot_page_size: int) -> None:
+    """Nodes are in place, counts are what the locks say, the order holds the unlocked leaves, sorted.
+
+    ``slot_page_size`` is the allocator's page size, which may be finer than the tree's.
+    """
     nodes = list(tree.nodes())
     evictable = sum(node.length for node in nodes if node.lock_ref == 0)
     protected = sum(node.length for node in nodes if node.lock_ref > 0)
@@ -34,7 +37,7 @@ def check_tree(tree: RadixTree[N]) -> None:
     for node in nodes:
         _check_node(tree, node)
     _check_order(tree, nodes)
-    _check_slots(tree, nodes)
+    _check_slots(tree, nodes, slot_page_size)
 
 
 def _check_node(tree: RadixTree[N], node: N) -> None:
@@ -73,10 +76,9 @@ def _check_order(tree: RadixTree[N], nodes: list[N]) -> None:
         )
 
 
-def _check_slots(tree: RadixTree[N], nodes: list[N]) -> None:
+def _check_slots(tree: RadixTree[N], nodes: list[N], page_size: int) -> None:
     slots = torch.cat([tree.root.value, *(node.value for node in nodes)])
     require(torch.unique(slots).shape[0] == slots.shape[0], "a slot is in the tree twice")
-    page_size = tree.page_size
     for node in nodes:
         offsets = torch.arange(node.length, device=node.value.device)
         first = node.value[offsets // page_size * page_size]

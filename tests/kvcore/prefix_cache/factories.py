@@ -39,8 +39,10 @@ def make_pool(rows: int = 8, width: int = 128) -> ReqToTokenPool:
     return ReqToTokenPool(rows, width, device="cpu")
 
 
-def make_radix(page_size: int = 1, size: int = 64, **kwargs: Any) -> RadixCache:
-    return RadixCache(make_pool(), make_allocator(page_size, size), **kwargs)
+def make_radix(
+    page_size: int = 1, size: int = 64, *, tree_page_size: int | None = None, **kwargs: Any
+) -> RadixCache:
+    return RadixCache(make_pool(), make_allocator(page_size, size), page_size=tree_page_size, **kwargs)
 
 
 def make_swa_radix(
