@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvcore.prefix_cache.tree_check import require
+import torch
+
+from kvcore.prefix_cache.tree_check import fail, node_with_column, require
 
 if TYPE_CHECKING:
     from kvcore.allocators.swa import SWAAllocator
@@ -26,16 +28,22 @@ def check_window(tree: SWATree, allocator: SWAAllocator) -> None:
     expected = sorted(node.id for node in live if node.swa_lock_ref == 0)
     require(ordered == expected, f"the window order holds nodes {ordered}, live and unlocked are {expected}")
     for node in nodes:
-        _check_node(node, allocator)
+        if not 0 <= node.swa_lock_ref <= node.lock_ref:
+            fail(f"{node} has {node.swa_lock_ref} window locks")
+        if node.swa_tombstone and node.swa_lock_ref:
+            fail(f"{node} is a tombstone with window locks")
+    _check_mapping(live, allocator, mapped=True)
+    _check_mapping([node for node in nodes if node.swa_tombstone], allocator, mapped=False)
 
 
-def _check_node(node: SWANode, allocator: SWAAllocator) -> None:
-    require(0 <= node.swa_lock_ref <= node.lock_ref, f"{node} has {node.swa_lock_ref} window locks")
-    require(not (node.swa_tombstone and node.swa_lock_ref), f"{node} is a tombstone with window locks")
-    window_slots = allocator.translate_loc_from_full_to_swa(node.value)
-    if node.swa_tombstone:
-        require(
-            bool((window_slots == 0).all()), f"{node} is a tombstone that leads to {window_slots.tolist()}"
-        )
-    else:
-        require(bool((window_slots > 0).all()), f"{node} is live and leads to {window_slots.tolist()}")
+def _check_mapping(nodes: list[SWANode], allocator: SWAAllocator, *, mapped: bool) -> None:
+    if not nodes:
+        return
+    window_slots = allocator.translate_loc_from_full_to_swa(torch.cat([node.value for node in nodes]))
+    right = (window_slots > 0) == mapped
+    if not bool(right.all()):
+        column = int(torch.nonzero(~right)[0])
+        node = node_with_column(nodes, column)
+        kind = "live and leads" if mapped else "a tombstone that leads"
+        found = allocator.translate_loc_from_full_to_swa(node.value)
+        fail(f"{node} is {kind} to {found.tolist()}")

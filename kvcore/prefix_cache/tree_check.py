@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 def require(holds: bool, law: str) -> None:
     """Raise InvariantViolation with ``law``, which carries both of its sides, unless it holds."""
     if not holds:
-        raise InvariantViolation(f"{law}; something changed the tree behind its back")
+        fail(law)
+
+
+def fail(law: str) -> NoReturn:
+    """Raise InvariantViolation with ``law``; per node, where wording laws that hold would cost most."""
+    raise InvariantViolation(f"{law}; something changed the tree behind its back")
 
 
 def check_tree(tree: RadixTree[N], slot_page_size: int) -> None:
@@ -35,27 +40,37 @@ def check_tree(tree: RadixTree[N], slot_page_size: int) -> None:
         tree.protected == protected, f"protected is counted as {tree.protected}, the nodes say {protected}"
     )
     for node in nodes:
+        _check_children(tree, node)
         _check_node(tree, node)
     _check_order(tree, nodes)
     _check_slots(tree, nodes, slot_page_size)
 
 
-def _check_node(tree: RadixTree[N], node: N) -> None:
+def _check_children(tree: RadixTree[N], node: N) -> None:
     for own_key, child in node.children.items():
-        require(child.parent is node, f"{child} has the parent {child.parent}, but hangs under {node}")
-        require(
-            child.own_key == own_key, f"{child} is registered as {own_key!r}, calls itself {child.own_key!r}"
-        )
+        if child.parent is not node:
+            fail(f"{child} has the parent {child.parent}, but hangs under {node}")
+        if child.own_key != own_key:
+            fail(f"{child} is registered as {own_key!r}, calls itself {child.own_key!r}")
         first_page = child.data[: (tree.page_size + child.overlap) * ID_BYTES]
-        require(own_key == first_page, f"{child} is registered as {own_key!r}, begins with {first_page!r}")
+        if own_key != first_page:
+            fail(f"{child} is registered as {own_key!r}, begins with {first_page!r}")
+
+
+def _check_node(tree: RadixTree[N], node: N) -> None:
     below = sum(child.lock_ref for child in node.children.values())
-    require(node.lock_ref >= below, f"{node} has fewer locks than the {below} of its children")
-    require(node.length > 0, f"{node} is empty")
-    require(node.length % tree.page_size == 0, f"{node} ends within a page of {tree.page_size}")
-    require(node.value.shape[0] == node.length, f"{node} holds {node.value.shape[0]} slots")
-    require(node.overlap in (0, 1), f"{node} has {node.overlap} ids too many")
-    hollow = node.is_hollow() and node.lock_ref == 0 and not node.children
-    require(not hollow, f"{node} is a worthless leaf, and was not removed")
+    if node.lock_ref < below:
+        fail(f"{node} has fewer locks than the {below} of its children")
+    if node.length <= 0:
+        fail(f"{node} is empty")
+    if node.length % tree.page_size:
+        fail(f"{node} ends within a page of {tree.page_size}")
+    if node.value.shape[0] != node.length:
+        fail(f"{node} holds {node.value.shape[0]} slots")
+    if node.overlap not in {0, 1}:
+        fail(f"{node} has {node.overlap} ids too many")
+    if node.is_hollow() and node.lock_ref == 0 and not node.children:
+        fail(f"{node} is a worthless leaf, and was not removed")
 
 
 def _check_order(tree: RadixTree[N], nodes: list[N]) -> None:
@@ -79,8 +94,18 @@ def _check_order(tree: RadixTree[N], nodes: list[N]) -> None:
 def _check_slots(tree: RadixTree[N], nodes: list[N], page_size: int) -> None:
     slots = torch.cat([tree.root.value, *(node.value for node in nodes)])
     require(torch.unique(slots).shape[0] == slots.shape[0], "a slot is in the tree twice")
+    # Nodes begin on page boundaries, so the columns of all of them together are page regular, too.
+    columns = torch.arange(slots.shape[0], device=slots.device)
+    regular = slots == slots[columns // page_size * page_size] + columns % page_size
+    if not bool(regular.all()):
+        node = node_with_column(nodes, int(torch.nonzero(~regular)[0]))
+        fail(f"{node} holds slots {node.value.tolist()}, which are no whole pages")
+
+
+def node_with_column(nodes: list[N], column: int) -> N:
+    """The node that holds token ``column`` of the nodes' values, one behind the other."""
     for node in nodes:
-        offsets = torch.arange(node.length, device=node.value.device)
-        first = node.value[offsets // page_size * page_size]
-        regular = bool((node.value == first + offsets % page_size).all()) or page_size == 1
-        require(regular, f"{node} holds slots {node.value.tolist()}, which are no whole pages")
+        if column < node.length:
+            return node
+        column -= node.length
+    raise IndexError(f"there is no column {column} behind the last node")
