@@ -45,33 +45,36 @@ class Admission:
         """Requests whose next extend is set and fits; empty when there is nothing to prefill."""
         budget = self._chunk_size
         batch: list[Req] = []
-        if self.chunked is not None:
-            if not self._continue_chunked(budget):
-                return []
-            batch.append(self.chunked)
-            budget -= self.chunked.extend_len
-            self.chunked = self.chunked if self.chunked.is_chunked else None
         promised = self._promised(running)
-        while self.chunked is None and budget >= self._page_size and len(batch) < self._stack.free_rows():
-            req = self._admit_head(budget, promised, alone=not running and not batch)
-            if req is None:
-                break
-            batch.append(req)
-            budget -= req.extend_len
+        if self.chunked is not None:
+            req = self.chunked
+            most = self._within_pools(budget, taken=0)
+            if most < self._page_size:
+                return []
             promised += self._need(req)
-            if req.is_chunked:
-                self.chunked = req
+            set_extend_range(req, most, self._page_size)
+            batch.append(req)
+            budget -= align_up(req.extend_len, self._page_size)
+            self.chunked = req if req.is_chunked else None
+        places = self._stack.free_places(len(running))
+        while self.chunked is None and budget >= self._page_size and len(batch) < places:
+            head = self._admit_head(budget, promised, alone=not running and not batch)
+            if head is None:
+                break
+            batch.append(head)
+            budget -= align_up(head.extend_len, self._page_size)
+            promised += self._need(head)
+            if head.is_chunked:
+                self.chunked = head
         return batch
 
-    def _continue_chunked(self, budget: int) -> bool:
-        """Set the next chunk as long as slots are in reach; False when decoding has to make room first."""
-        req = self.chunked
-        assert req is not None
-        most = min(budget, align_down(self._stack.slots_in_reach(), self._page_size))
-        if most < self._page_size:
-            return False
-        set_extend_range(req, most, self._page_size)
-        return True
+    def _within_pools(self, budget: int, *, taken: int) -> int:
+        """Tokens that can be computed now, in whole pages, when ``taken`` slots of this step are spoken for.
+
+        Every computed token takes a window slot, and there are fewer of these than of the others.
+        """
+        in_reach = min(self._stack.slots_in_reach(), self._stack.window_slots_in_reach())
+        return align_down(min(budget, in_reach - taken), self._page_size)
 
     def _admit_head(self, budget: int, promised: int, *, alone: bool) -> Req | None:
         """Match, lock and set the head of the queue; ``None`` leaves it, and everything else, as it was.
@@ -84,9 +87,12 @@ class Admission:
                 return None
             with self._guard("match_for_admission", (req,)):
                 match_for_admission(req, self._stack.tree_cache)
+            # Locking what matched has taken it out of reach, so all sizes are asked for only now.
             need = self._need(req)
-            if need <= self._stack.slots_in_reach() - promised:
-                break
+            most = self._within_pools(budget, taken=self._chunk_size - budget)
+            if need <= self._stack.slots_in_reach() - promised and most >= self._page_size:
+                self._start(req, most)
+                return self._queue.pop()
             with self._guard("cancel_admission", (req,)):
                 cancel_admission(req, self._stack.tree_cache)
             if not alone:
@@ -94,13 +100,13 @@ class Admission:
                 return None
             self._queue.pop()
             self._result.aborted += 1
-        else:
-            return None
+        return None
+
+    def _start(self, req: Req, most: int) -> None:
         self._retry_from = 0
-        set_extend_range(req, budget, self._page_size)
+        set_extend_range(req, most, self._page_size)
         self._result.prompt_tokens += req.seqlen
         self._result.cached_tokens += req.prefix_indices.numel()
-        return self._queue.pop()
 
     def _need(self, req: Req) -> int:
         """Slots that ``req`` is expected to take from now on, beyond its cached prefix."""
@@ -110,9 +116,8 @@ class Admission:
         return computed + self._page_size + self._expected(req)
 
     def _promised(self, running: Sequence[Req]) -> int:
-        """Slots that running requests, and the chunked one, are expected to take yet."""
-        promised = sum(self._expected(req) + self._page_size for req in running)
-        return promised if self.chunked is None else promised + self._need(self.chunked)
+        """Slots that running requests are expected to take yet."""
+        return sum(self._expected(req) + self._page_size for req in running)
 
     @staticmethod
     def _expected(req: Req) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvcore.errors import InvariantViolation
+from kvcore.invariants import InvariantChecker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from kvcore.req import Req
     from kvcore.simulate.result import SimulationResult
@@ -16,40 +16,30 @@ if TYPE_CHECKING:
 
 
 class Checks:
-    """Checks after every step, or once when all requests are done."""
+    """Checks after every step, or once when all requests are done; counts them in ``result``."""
 
     def __init__(self, stack: Stack, guard: Guard, result: SimulationResult, *, every_step: bool) -> None:
-        self._stack = stack
+        self._checker = InvariantChecker(stack.rows, stack.allocator, stack.tree_cache)
         self._guard = guard
         self._result = result
-        self._every_step = every_step
+        self.every_step = every_step
+        """Whether ``after_step`` does anything."""
 
-    def after_step(self, live_reqs: Callable[[], list[Req]]) -> None:
-        """All laws, when they are to be checked after every step."""
-        if self._every_step:
-            self._check(live_reqs())
+    def after_step(self, operation: str, live: Sequence[Req], touched: Sequence[Req]) -> None:
+        """All laws, if they are to be checked after every step.
+
+        ``live`` are the requests that hold rows; the rows of those that are not in ``touched`` must not have
+        changed.
+        """
+        if not self.every_step:
+            return
+        with self._guard(f"the check after {operation}", live):
+            self._checker.check(live, operation, touched=touched)
+        self._result.checks += 1
 
     def at_end(self) -> None:
         """All laws, and that nothing is held any more but by the cache."""
-        self._check([])
-        with self._guard("end of the run", ()):
-            self._require_idle()
-        self._result.checks += 1
-
-    def _check(self, live: list[Req]) -> None:
-        with self._guard("invariants", live):
-            pass
-        self._result.checks += 1
-
-    def _require_idle(self) -> None:
-        stack = self._stack
-        held = stack.allocator.size - stack.slots_in_reach()
-        if held:
-            raise InvariantViolation(
-                f"all requests are done, but {held} of {stack.allocator.size} slots are not free or evictable"
-            )
-        rows = stack.rows.size - stack.free_rows()
-        if rows:
-            raise InvariantViolation(
-                f"all requests are done, but {rows} of {stack.rows.size} rows are still granted"
-            )
+        with self._guard("the check at the end", ()):
+            self._checker.check((), "the last release")
+            self._checker.check_idle("the last release")
+        self._result.checks += 2

@@ -26,6 +26,7 @@ _COMPUTE_DEFAULTS: dict[str, Any] = {
 """A computed token costs a thousand times a counted one, so everything is smaller with ``compute``."""
 _SHRINK = 16
 """Trace lengths are divided by this with ``compute``."""
+_WINDOW = 128
 _ALGORITHMS = {
     "none": None,
     "eagle": SpeculativeAlgorithm.EAGLE,
@@ -142,6 +143,11 @@ class SimulationConfig:
         """Slots of the pool, floored to whole pages."""
         wanted = _POOL_CONTEXTS * self.context_len if self.pool_size is None else self.pool_size
         return wanted // self.page_size * self.page_size
+
+    @property
+    def window_len(self) -> int:
+        """Tokens that a sliding-window layer sees."""
+        return _WINDOW if self.window is None else self.window
 
     @property
     def shrink(self) -> int:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 class Launched(NamedTuple):
     """A step that is under way; the host learns its tokens one step later."""
 
+    operation: str
     reqs: list[Req]
     tokens: list[Sequence[int]]
-    is_extend: bool
-    verified: bool
+    is_extend: bool = False
+    verified: bool = False
     """The tokens come out of a speculative verification."""
 
 
@@ -77,8 +78,8 @@ class Loop:
                 self._settle(in_flight)
             if launched is None and in_flight is None and not self._wait():
                 return
+            self._after_step(launched, in_flight)
             in_flight = launched
-            self._after_step()
             on_progress(self._result.finished + self._result.aborted)
             step += 1
 
@@ -110,7 +111,7 @@ class Loop:
             tokens = self._executor.extend(batch)
         batch.filter([i for i, req in enumerate(reqs) if not req.is_chunked])
         self._running.merge(batch)
-        return Launched(reqs, tokens, is_extend=True, verified=False)
+        return Launched("alloc_for_extend", reqs, tokens, is_extend=True)
 
     def _launch_decode(self) -> Launched | None:
         running = self._running
@@ -130,7 +131,7 @@ class Loop:
         self._clock.step(0)
         with self._guard("decode", reqs):
             tokens = self._executor.decode(running)
-        return Launched(reqs, tokens, is_extend=False, verified=running.is_speculative)
+        return Launched("prepare_for_decode", reqs, tokens, verified=running.is_speculative)
 
     def _retract(self) -> None:
         with self._guard("retract_decode", self._running.reqs):
@@ -162,16 +163,16 @@ class Loop:
             self._result.finished += finished
             self._running.filter([i for i, req in enumerate(self._running.reqs) if req.kv is not None])
 
-    def _after_step(self) -> None:
+    def _after_step(self, launched: Launched | None, settled: Launched | None) -> None:
         used = self._stack.slots_taken()
         self._result.peak_slots = max(self._result.peak_slots, used)
-        self._checks.after_step(self._live_reqs)
+        if self._checks.every_step:
+            live = [req for req in (*self._running.reqs, self._admission.chunked) if req is not None]
+            touched = [req for step in (launched, settled) if step is not None for req in step.reqs]
+            operation = "nothing" if launched is None else launched.operation
+            self._checks.after_step(operation, live, touched)
         if self._series.due():
             self._series.add(self._sample(used))
-
-    def _live_reqs(self) -> list[Req]:
-        chunked = self._admission.chunked
-        return self._running.reqs if chunked is None else [*self._running.reqs, chunked]
 
     def _sample(self, taken: int) -> Sample:
         cache = self._stack.tree_cache
@@ -181,7 +182,7 @@ class Loop:
             used=taken - evictable - protected,
             evictable=evictable,
             protected=protected,
-            free=self._stack.allocator.size - taken,
+            free=self._stack.size - taken,
             running=len(self._running.reqs),
             waiting=len(self._queue),
             hit_rate=self._result.hit_rate,

@@ -56,7 +56,7 @@ def simulate(
     result = SimulationResult(
         requests=len(requests),
         cut_to_context=sum(cut_to_context(one, config.context_len) != one for one in lengths),
-        pool_size=stack.allocator.size,
+        pool_size=stack.size,
     )
     guard = Guard(stack.rows.max_context_len)
     checks = Checks(stack, guard, result, every_step=config.check == "every-step")
@@ -73,5 +73,9 @@ def simulate(
     loop.run(on_progress)
     checks.at_end()
     result.wall_s = time.perf_counter() - started
+    result.evicted_tokens = stack.evictions.num_tokens
+    result.evicted_window_tokens = stack.evictions.num_window_tokens
+    result.evicted_states = stack.evictions.num_states
+    result.tombstones = stack.tombstones()
     result.virtual_s = clock.now_ms / 1000.0
     return Outcome(result, series.samples)

@@ -6,10 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvcore.allocation_sizing import get_alloc_reserve_per_decode, get_req_to_token_extra_context_len
-from kvcore.allocators import PagedAllocator, TokenAllocator
+from kvcore.allocators import PagedAllocator, SWAAllocator, TokenAllocator
+from kvcore.errors import ConfigurationError
+from kvcore.page_math import align_down, align_up
 from kvcore.pools.req_to_token import ReqToTokenPool
-from kvcore.prefix_cache import ChunkCache, RadixCache
+from kvcore.prefix_cache import OwnsSlots, OwnsWindowSlots, SupportsSWA
 from kvcore.schedule_batch import ScheduleBatch
+from kvcore.simulate.counted_caches import (
+    CountedChunkCache,
+    CountedRadixCache,
+    CountedSWARadixCache,
+    EvictionCounter,
+)
 
 if TYPE_CHECKING:
     from kvcore.allocators.base import TokenToKVPoolAllocator
@@ -18,15 +26,25 @@ if TYPE_CHECKING:
     from kvcore.server_args import ServerArgs
     from kvcore.simulate.config import SimulationConfig
 
+_WINDOW_POOL_SHARE = 4
+"""The window pool has one slot for so many of the full pool, unless that is too little for a few requests."""
+_FEW_REQUESTS = 4
+_EVICTION_INTERVAL = 128
+"""Decode tokens of a request between two looks for slots that left the window."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The parts of one stack, joined."""
+    """The parts of one stack, joined. Sizes are in slots of the full pool where nothing else is said."""
 
     server_args: ServerArgs
     rows: ReqToTokenPool
     allocator: TokenToKVPoolAllocator
     tree_cache: PrefixCache
+    evictions: EvictionCounter
+    window: int | None
+    max_running: int
+    """Requests that find room to decode at once."""
 
     def batch(self, reqs: list[Req]) -> ScheduleBatch:
         """A batch of ``reqs`` over these pools."""
@@ -36,6 +54,8 @@ class Stack:
             allocator=self.allocator,
             tree_cache=self.tree_cache,
             server_args=self.server_args,
+            sliding_window_size=self.window,
+            swa_eviction_interval=_EVICTION_INTERVAL,
         )
 
     @property
@@ -43,17 +63,38 @@ class Stack:
         """Tokens that a running request holds beyond its committed length, before rounding to pages."""
         return get_alloc_reserve_per_decode(self.server_args)
 
-    def slots_in_reach(self) -> int:
-        """Slots that an allocation could get: free or evictable."""
-        return self.allocator.available_size() + self.tree_cache.evictable_size()
+    @property
+    def size(self) -> int:
+        """Slots that exist."""
+        return self.allocator.size_full if isinstance(self.allocator, SWAAllocator) else self.allocator.size
 
     def slots_taken(self) -> int:
         """Slots that requests and the cache hold."""
-        return self.allocator.size - self.allocator.available_size()
+        if isinstance(self.allocator, SWAAllocator):
+            return self.size - self.allocator.full_available_size()
+        return self.size - self.allocator.available_size()
 
-    def free_rows(self) -> int:
-        """Requests that could start as far as rows go."""
-        return self.rows.available_size()
+    def slots_in_reach(self) -> int:
+        """Slots that an allocation could get: free or evictable."""
+        return self.size - self.slots_taken() + self.tree_cache.evictable_size()
+
+    def window_slots_in_reach(self) -> int:
+        """Slots of the window pool that an allocation could get; where there is none, of the only pool."""
+        if not isinstance(self.allocator, SWAAllocator):
+            return self.slots_in_reach()
+        evictable = self.tree_cache.swa_evictable_size() if isinstance(self.tree_cache, SupportsSWA) else 0
+        return self.allocator.swa_available_size() + evictable
+
+    def free_places(self, num_running: int) -> int:
+        """Requests that could start beside ``num_running``, as far as rows and windows go."""
+        return min(self.rows.available_size(), self.max_running - num_running)
+
+    def tombstones(self) -> int:
+        """Tokens that the cache keeps without their window slots; walks the whole tree."""
+        cache = self.tree_cache
+        if not isinstance(cache, OwnsSlots) or not isinstance(cache, OwnsWindowSlots):
+            return 0
+        return cache.owned_slots().numel() - cache.owned_window_slots().numel()
 
 
 def build_stack(config: SimulationConfig) -> Stack:
@@ -61,8 +102,26 @@ def build_stack(config: SimulationConfig) -> Stack:
     args = config.server_args()
     width = args.context_len + get_req_to_token_extra_context_len(args)
     rows = ReqToTokenPool(config.max_requests, width, device=config.device)
-    allocator = _allocator(config)
-    return Stack(args, rows, allocator, _cache(config, rows, allocator))
+    window = config.window_len if config.cache == "swa" else None
+    # What EAGLE's draft model keeps for a token depends on the next one, so prefixes are keyed by pairs.
+    is_bigram = config.spec == "eagle"
+    allocator: TokenToKVPoolAllocator
+    tree_cache: CountedChunkCache | CountedRadixCache | CountedSWARadixCache
+    max_running = config.max_requests
+    if window is not None:
+        live_len = _live_window_len(config, window, get_alloc_reserve_per_decode(args))
+        allocator = _window_allocator(config, live_len)
+        max_running = min(max_running, (allocator.size_swa - config.chunk_size) // live_len)
+        tree_cache = CountedSWARadixCache(rows, allocator, sliding_window_size=window, is_bigram=is_bigram)
+    else:
+        allocator = _allocator(config)
+        if config.cache == "radix":
+            tree_cache = CountedRadixCache(
+                rows, allocator, eviction_policy=config.policy, is_bigram=is_bigram
+            )
+        else:
+            tree_cache = CountedChunkCache(rows, allocator)
+    return Stack(args, rows, allocator, tree_cache, tree_cache.evictions, window, max_running)
 
 
 def _allocator(config: SimulationConfig) -> TokenToKVPoolAllocator:
@@ -71,8 +130,19 @@ def _allocator(config: SimulationConfig) -> TokenToKVPoolAllocator:
     return PagedAllocator(config.pool_tokens, config.page_size, device=config.device)
 
 
-def _cache(config: SimulationConfig, rows: ReqToTokenPool, allocator: TokenToKVPoolAllocator) -> PrefixCache:
-    is_bigram = config.spec == "eagle"  # What EAGLE's draft model keeps for a token depends on the next one
-    if config.cache == "radix":
-        return RadixCache(rows, allocator, eviction_policy=config.policy, is_bigram=is_bigram)
-    return ChunkCache(rows, allocator)
+def _live_window_len(config: SimulationConfig, window: int, reserve: int) -> int:
+    """Window slots that a decoding request holds at most: window, reserve, and what an interval adds."""
+    most = max(window, config.page_size) + _EVICTION_INTERVAL + reserve
+    return align_up(most, config.page_size) + 2 * config.page_size
+
+
+def _window_allocator(config: SimulationConfig, live_len: int) -> SWAAllocator:
+    """A full pool, and a window pool for one chunk of a prompt and at least a few requests that decode."""
+    least = align_up(config.chunk_size + _FEW_REQUESTS * live_len, config.page_size)
+    if least > config.pool_tokens:
+        raise ConfigurationError(
+            f"--pool-size {config.pool_tokens} is too small for --window {config.window_len}: one chunk and "
+            f"{_FEW_REQUESTS} decoding requests take {least} window slots; give a larger pool or smaller chunks"
+        )
+    swa_tokens = max(least, align_down(config.pool_tokens // _WINDOW_POOL_SHARE, config.page_size))
+    return SWAAllocator(config.pool_tokens, swa_tokens, config.page_size, device=config.device)
