@@ -20,7 +20,9 @@ def speculate_to_the_limit(server_args: ServerArgs) -> None:
         try:
             stack.batch.prepare_for_decode()
         except RowOverflow as overflow:
-            raise AssertionError(f"a request within its context limit does not fit its row: {overflow}") from overflow
+            raise AssertionError(
+                f"a request within its context limit does not fit its row: {overflow}"
+            ) from overflow
         after = stack.row(neighbour)
         assert after[: len(before)].tolist() == before.tolist(), "the neighbour's row was overwritten"
         assert record(runner).kv_allocated_len <= stack.pool.max_context_len

@@ -105,7 +105,8 @@ class SmallStack:
     def release(self, req: Req, *, is_insert: bool = True) -> None:
         """Release one request and take it out of the batch."""
         release_kv_cache(req, self.tree, is_insert=is_insert)
-        self.batch.filter([i for i, other in enumerate(self.batch.reqs) if other is not req])
+        if any(other is req for other in self.batch.reqs):
+            self.batch.filter([i for i, other in enumerate(self.batch.reqs) if other is not req])
 
     def release_all(self) -> None:
         """Release every request of the batch."""
@@ -133,3 +134,15 @@ def record(req: Req) -> ReqKvInfo:
     """The record of a request that holds a row."""
     assert req.kv is not None, f"{req.rid} holds no row"
     return req.kv
+
+
+def extend_by(
+    stack: SmallStack, rid: str, tokens: list[int], num_tokens: int, *, req: Req | None = None
+) -> Req:
+    """Compute at most `num_tokens` further tokens of a request, by itself (a new one, matched first, unless given)."""
+    if req is None:
+        req = Req(rid=rid, origin_input_ids=tokens)
+        match_for_admission(req, stack.tree)
+    set_extend_range(req, num_tokens, stack.allocator.page_size)
+    stack.new_batch([req]).prepare_for_extend()
+    return req

@@ -16,6 +16,10 @@ def test_a_second_release_changes_nothing(cache: str) -> None:
     stack.release(first)
     before = (stack.pool.available_size(), stack.allocator.available_size(), stack.tree.evictable_size())
     release_kv_cache(first, stack.tree)
-    assert (stack.pool.available_size(), stack.allocator.available_size(), stack.tree.evictable_size()) == before
+    assert (
+        stack.pool.available_size(),
+        stack.allocator.available_size(),
+        stack.tree.evictable_size(),
+    ) == before
     stack.release_all()
     assert stack.lost_slots() == 0
