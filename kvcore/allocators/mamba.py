@@ -23,6 +23,7 @@ class MambaSlotAllocator:
     def __init__(self, size: int, *, device: torch.device | str) -> None:
         self.size = size
         self.device = torch.device(device)
+        self._known = frozenset(range(1, size + 1))
         self._group_open = False
         self.clear()
 
@@ -49,14 +50,14 @@ class MambaSlotAllocator:
 
     def free(self, slots: Sequence[int]) -> None:
         """Give back slots; raises InvariantViolation, with none taken, for one that is free or foreign."""
-        for slot in slots:
-            if slot in self._is_free or not 1 <= slot <= self.size:
-                raise InvariantViolation(
-                    f"state slot {slot} is free already or outside 1..{self.size}; "
-                    "look for a request that kept a reference to a state it had given back"
-                )
+        given = set(slots)
+        if len(given) < len(slots) or given & self._is_free or not given <= self._known:
+            raise InvariantViolation(
+                f"of the state slots {list(slots)} one is free already, foreign or named twice; "
+                "look for a request that kept a reference to a state it had given back"
+            )
         self._free.extend(slots)
-        self._is_free.update(slots)
+        self._is_free |= given
 
     def alloc_group_begin(self, num_slots: int) -> bool:
         """Take ``num_slots`` slots in advance for single allocations to come; False when there are too few.
