@@ -18,6 +18,7 @@ from kvcore.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kvcore.allocators.mamba import MambaSlotAllocator
     from kvcore.req import Req
 
 
@@ -105,6 +106,11 @@ class ReqToTokenPool:
     def available_str(self, reqs: Sequence[Req]) -> str:  # noqa: ARG002
         """What can be granted, for an error message about granting ``reqs``."""
         return f"{self.available_size()} of {self.size} rows are free"
+
+    @property
+    def state_slots(self) -> MambaSlotAllocator | None:
+        """Hands out the recurrent states of requests; ``None`` in a pool without states."""
+        return None
 
     def start_states(self, reqs: Sequence[Req]) -> None:
         """Give new states their first contents; nothing to do in a pool without states."""
