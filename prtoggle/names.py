@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
+import functools
 import symtable
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,8 @@ def undefined_names(source: ModuleSource, edited_text: str, splices: Sequence[Sp
     return sorted({name for _, name in after - before})
 
 
-def _undefined(text: str, path: str) -> set[tuple[str, str]]:
+@functools.lru_cache(maxsize=32)
+def _undefined(text: str, path: str) -> frozenset[tuple[str, str]]:
     top = symtable.symtable(text, path, "exec")
     defined = {symbol.get_name() for symbol in top.get_symbols() if _binds(symbol)}
     tables = list(_tables(top, ""))
@@ -67,9 +69,9 @@ def _undefined(text: str, path: str) -> set[tuple[str, str]]:
     if "import *" in text or "TYPE_CHECKING" in text:
         tree = ast.parse(text)
         if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
-            return set()
+            return frozenset()
         defined -= _for_checkers_only(tree)
-    return {
+    return frozenset(
         (scope, symbol.get_name())
         for scope, table in tables
         for symbol in table.get_symbols()
@@ -77,7 +79,7 @@ def _undefined(text: str, path: str) -> set[tuple[str, str]]:
         and (symbol.is_global() or table is top)
         and symbol.get_name() not in defined
         and symbol.get_name() not in _IMPLICIT
-    }
+    )
 
 
 def _binds(symbol: symtable.Symbol) -> bool:

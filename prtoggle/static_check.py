@@ -1,0 +1,214 @@
+"""Checks toggles against the sources they are about, importing none of them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from prtoggle.applies_to import applies, installed_version
+from prtoggle.edits import edit_module, plan_patch, read_source
+from prtoggle.errors import (
+    AlreadyRevertedError,
+    AmbiguousMatchError,
+    EditError,
+    EditOverlapError,
+    MatchError,
+    PrToggleError,
+    TargetError,
+    TargetModuleError,
+    UndefinedNameError,
+    UnsupportedTargetError,
+)
+from prtoggle.missing import missing_target
+from prtoggle.target import find_module, locate, split_name, split_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from prtoggle.source_text import ModuleSource
+    from prtoggle.spec import Patch, Toggle
+    from prtoggle.splices import Splice
+    from prtoggle.target import ResolvedTarget
+
+Status = Literal[
+    "ok",
+    "not-applicable",
+    "no-module",
+    "no-target",
+    "unsupported",
+    "mismatch",
+    "ambiguous",
+    "already-reverted",
+    "overlap",
+    "undefined-name",
+    "invalid-edit",
+    "failed",
+]
+
+# The most special class comes first.
+_STATUS: Final[tuple[tuple[type[PrToggleError], Status], ...]] = (
+    (AmbiguousMatchError, "ambiguous"),
+    (AlreadyRevertedError, "already-reverted"),
+    (MatchError, "mismatch"),
+    (TargetModuleError, "no-module"),
+    (TargetError, "no-target"),
+    (UnsupportedTargetError, "unsupported"),
+    (EditOverlapError, "overlap"),
+    (UndefinedNameError, "undefined-name"),
+    (EditError, "invalid-edit"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchCheck:
+    """What came of one patch: where its edits go (lines of `file`, from 1), or why they do not."""
+
+    target: str
+    mode: str
+    status: Status
+    file: str = ""
+    lines: tuple[int, ...] = ()
+    message: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToggleCheck:
+    """What came of one toggle. `message` says what is wrong with the toggle as a whole."""
+
+    toggle: Toggle
+    patches: tuple[PatchCheck, ...]
+    status: Status
+    message: str = ""
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self.status not in ("ok", "not-applicable")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedModule:
+    """A module before and after a toggle's edits of it."""
+
+    name: str
+    source: ModuleSource
+    edited: str
+
+
+@dataclass(slots=True)
+class SourceCache:
+    """The sources that were read and parsed, each once however many toggles are about it."""
+
+    _read: dict[Path, tuple[ModuleSource, ast.Module]] = field(default_factory=dict)
+
+    def get(self, target: ResolvedTarget) -> tuple[ModuleSource, ast.Module]:
+        """The target's source and its syntax tree; UnsupportedTargetError when it is no valid Python."""
+        if target.file not in self._read:
+            source = read_source(target.file)
+            try:
+                tree = ast.parse(source.text)
+            except (SyntaxError, ValueError) as error:
+                raise UnsupportedTargetError(
+                    f"{target.text}: {target.file} is no valid Python: {error}", target=target.text
+                ) from error
+            self._read[target.file] = (source, tree)
+        return self._read[target.file]
+
+
+def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceCache) -> ToggleCheck:
+    """Whether every patch of the toggle has its place, and all together leave valid modules.
+
+    `known_ids` are the ids that requires, conflicts and masks may name; None accepts any. Raises nothing.
+    """
+    if not applies(toggle):
+        version = installed_version(toggle) or "unknown"
+        message = f"applies to {toggle.applies_to}; the installed version is {version}"
+        return ToggleCheck(toggle, (), "not-applicable", message)
+    planned: dict[Path, list[Splice]] = {}
+    targets: dict[Path, ResolvedTarget] = {}
+    patches = []
+    for patch in toggle.patches:
+        try:
+            if patch.changes_source:
+                target = split_target(patch.target)
+                splices = plan_patch(*cache.get(target), target, patch, toggle.id)
+                planned.setdefault(target.file, []).extend(splices)
+                targets.setdefault(target.file, target)
+                patches.append(_fine(patch, target, cache.get(target)[0], splices))
+            else:
+                patches.append(_check_object(patch, cache))
+        except PrToggleError as error:
+            patches.append(PatchCheck(patch.target, patch.mode, status_of(error), message=str(error)))
+    failed = next((patch for patch in patches if patch.status != "ok"), None)
+    if failed is not None:
+        return ToggleCheck(toggle, tuple(patches), failed.status)
+    try:
+        for file, together in planned.items():
+            edit_module(*cache.get(targets[file]), together)
+    except PrToggleError as error:
+        return ToggleCheck(toggle, tuple(patches), status_of(error), str(error))
+    return _check_references(toggle, tuple(patches), known_ids)
+
+
+def _fine(
+    patch: Patch, target: ResolvedTarget, source: ModuleSource, splices: Sequence[Splice]
+) -> PatchCheck:
+    lines = tuple(dict.fromkeys(source.line_of(splice.start) for splice in splices))
+    notes = tuple(dict.fromkeys(splice.note for splice in splices if splice.note))
+    return PatchCheck(patch.target, patch.mode, "ok", str(target.file), lines, notes=notes)
+
+
+def _check_object(patch: Patch, cache: SourceCache) -> PatchCheck:
+    """A value or wrap patch: whether its module is there, and where it has source, the name too."""
+    module, qualname = split_name(patch.target)
+    notes: tuple[str, ...] = ()
+    if module.path is None:
+        notes = (f"module {module.name} has no source, so the name is looked up when it is loaded",)
+    else:
+        target = split_target(patch.target)
+        source, tree = cache.get(target)
+        found = locate(tree, qualname)
+        if not found and patch.mode == "value":
+            raise missing_target(tree, target)
+        if not found:
+            notes = (f"{qualname} is not defined in {source.path}, so it is looked up when that is loaded",)
+    if patch.wrap is not None:
+        find_module(patch.wrap.partition(":")[0])
+    return PatchCheck(patch.target, patch.mode, "ok", str(module.path or ""), notes=notes)
+
+
+def _check_references(
+    toggle: Toggle, patches: tuple[PatchCheck, ...], known_ids: Sequence[str] | None
+) -> ToggleCheck:
+    for name in ("requires", "conflicts", "masks"):
+        unknown = [ref for ref in getattr(toggle, name) if known_ids is not None and ref not in known_ids]
+        if unknown:
+            message = f"{name} names {', '.join(unknown)}, which no catalogue has"
+            return ToggleCheck(toggle, patches, "failed", message)
+    return ToggleCheck(toggle, patches, "ok")
+
+
+def status_of(error: PrToggleError) -> Status:
+    """The status that stands for an error of this class."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), "failed")
+
+
+def plan_modules(toggle: Toggle, cache: SourceCache) -> list[PlannedModule]:
+    """The modules that the toggle edits, before and after. Raises the first PrToggleError that comes up."""
+    planned: dict[Path, list[Splice]] = {}
+    targets: dict[Path, ResolvedTarget] = {}
+    for patch in toggle.patches:
+        if patch.changes_source:
+            target = split_target(patch.target)
+            targets.setdefault(target.file, target)
+            planned.setdefault(target.file, []).extend(
+                plan_patch(*cache.get(target), target, patch, toggle.id)
+            )
+    modules = []
+    for file, splices in planned.items():
+        source, tree = cache.get(targets[file])
+        modules.append(PlannedModule(targets[file].module, source, edit_module(source, tree, splices).text))
+    return modules
