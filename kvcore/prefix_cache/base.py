@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
+    from kvcore.allocators.mamba import MambaSlotAllocator
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.req import Req
 
@@ -27,6 +28,7 @@ __all__ = [
     "OwnsWindowSlots",
     "PrefixCache",
     "RadixKey",
+    "StateRows",
     "SupportsMamba",
     "SupportsSWA",
 ]
@@ -167,6 +169,33 @@ class SupportsMamba(Protocol):
 
     def mamba_protected_size(self) -> int:
         """State slots at locked nodes."""
+        ...
+
+
+class StateRows(Protocol):
+    """What a tree of states asks of the row pool whose requests hold states. State slots are host integers."""
+
+    req_to_token: torch.Tensor
+
+    @property
+    def state_slots(self) -> MambaSlotAllocator | None:
+        """Hands out and takes back the state slots of requests and tree alike."""
+        ...
+
+    def copy_states(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy the states in ``sources[i]`` to ``targets[i]``; all reads come before any write."""
+        ...
+
+    def keep_idx(self, req: Req) -> int:
+        """Place in the track buffer of ``req`` of its last snapshot, the one a tree may take."""
+        ...
+
+    def donate(self, req: Req, replacement: int) -> int:
+        """Take the slot of the last snapshot out of the track buffer, ``replacement`` comes in its place."""
+        ...
+
+    def free_mamba_cache(self, req: Req, keep: int | None = None) -> None:
+        """Take back the states that ``req`` holds and forget them, in its track buffer all but place ``keep``."""
         ...
 
 
