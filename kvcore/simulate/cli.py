@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import click
 from rich.console import Console
@@ -22,7 +22,11 @@ from kvcore.simulate.trace import BUNDLED_TRACE, TraceError, TraceRequest, read_
 from kvcore.simulate.violation import Violation, active_toggles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kvcore.simulate.run import Outcome
+
+Command = TypeVar("Command", bound="Callable[..., Any] | click.Command")
 
 _PROGRESS_AFTER_S = 2.0
 """A run that is over by then draws no bar."""
@@ -35,30 +39,41 @@ def main() -> None:
     """The KV-cache allocation stack of an LLM serving engine, without the engine."""
 
 
+def _setting(name: str, kind: Any, text: str, shown: str | None = None) -> Callable[[Command], Command]:
+    """An option for a field of SimulationConfig; ``shown`` words a default that is no plain value."""
+    default = getattr(SimulationConfig(), name) if shown is None else shown
+    return click.option(f"--{name.replace('_', '-')}", type=kind, help=f"{text}  [default: {default}]")
+
+
+def _switch(name: str, text: str) -> Callable[[Command], Command]:
+    return click.option(f"--{name}", is_flag=True, default=None, help=text)
+
+
 @main.command("simulate")
 @click.option(
     "--trace", type=click.Path(path_type=Path), help="Mooncake JSONL or Azure CSV, told by content."
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Read the first N requests only.")
-@click.option("--context-len", type=int, help="Longest sequence; longer requests are cut to it.")
-@click.option("--pool-size", type=int, help="Slots in the pool.  [default: 24 contexts]")
-@click.option("--page-size", type=int, help="Slots in a page.  [default: 16]")
-@click.option("--max-requests", type=int, help="Requests that run at once.")
-@click.option("--chunk-size", type=int, help="Prompt tokens computed per step, at most.")
-@click.option("--spec", type=click.Choice(["none", "eagle", "dflash", "ngram"]), help="Speculation.  [eagle]")
-@click.option("--topk", type=int, help="Branches of the draft tree.")
-@click.option("--steps", type=int, help="Draft steps in a row.")
-@click.option("--draft-tokens", type=int, help="Tokens verified per step.")
-@click.option("--cache", type=click.Choice(["chunk", "radix", "swa", "mamba"]), help="Prefix cache.")
-@click.option("--window", type=int, help="Sliding window of --cache swa, in tokens.")
-@click.option("--policy", help="What to evict first: lru, lfu, fifo, mru, filo, priority or slru.")
-@click.option(
-    "--disaggregation", is_flag=True, default=None, help="Decode side only: KV comes from elsewhere."
+@_setting("context_len", int, "Longest sequence; longer requests are cut to it.")
+@_setting("pool_size", int, "Slots in the pool.", "24 contexts")
+@_setting("page_size", int, "Slots in a page.")
+@_setting("max_requests", int, "Requests that run at once.")
+@_setting("chunk_size", int, "Prompt tokens computed per step, at most.")
+@_setting("spec", click.Choice(["none", "eagle", "dflash", "ngram"]), "Speculation.")
+@_setting("topk", int, "Branches of the draft tree.", "4 for eagle")
+@_setting("steps", int, "Draft steps in a row.", "3 for eagle")
+@_setting("draft_tokens", int, "Tokens verified per step.", "what topk and steps need")
+@_setting("cache", click.Choice(["chunk", "radix", "swa", "mamba"]), "Prefix cache.")
+@_setting("window", int, "Sliding window of --cache swa, in tokens.", "128")
+@_setting("policy", str, "What to evict first: lru, lfu, fifo, mru, filo, priority, slru.", "lru")
+@_setting("device", str, "Where rows and pools live.")
+@_setting("seed", int, "Of accepted lengths and weights.")
+@_setting("check", click.Choice(["every-step", "end"]), "When all laws are checked.")
+@_switch("disaggregation", "Decode side only: the KV of prompts comes from elsewhere.")
+@_switch(
+    "compute",
+    "Run a small decoder through the pools and compare its logits with a dense pass; smaller defaults.",
 )
-@click.option("--device", help="Where rows and pools live.")
-@click.option("--seed", type=int, help="Of accepted lengths and weights.")
-@click.option("--check", type=click.Choice(["every-step", "end"]), help="When all invariants are checked.")
-@click.option("--compute", is_flag=True, default=None, help="Run a small decoder; compare with a dense one.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the run into a .png or .html file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def simulate_command(

@@ -57,7 +57,8 @@ class SimulationConfig:
     check: CheckMode = "every-step"
     cache: CacheKind = "chunk"
     window: int | None = None
-    policy: str = "lru"
+    policy: str | None = None
+    """What a radix cache evicts first; ``None`` is "lru"."""
     disaggregation: bool = False
     compute: bool = False
     """Run the small decoder through the pools and compare it with the dense reference."""
@@ -84,6 +85,8 @@ class SimulationConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigurationError(f"{_option(name)} must be at least 1, found {value}")
+        if self.seed < 0:
+            raise ConfigurationError(f"--seed must be at least 0, found {self.seed}")
         if self.context_len < 2:
             raise ConfigurationError(
                 "--context-len must be at least 2: one prompt token and one output token"
@@ -91,6 +94,8 @@ class SimulationConfig:
         self._check_speculation()
         if self.window is not None and self.cache != "swa":
             raise ConfigurationError(f"--window belongs to --cache swa, found --cache {self.cache}")
+        if self.policy is not None and self.cache != "radix":
+            raise ConfigurationError(f"--policy belongs to --cache radix, found --cache {self.cache}")
         if self.pool_tokens < self.page_size:
             raise ConfigurationError(
                 f"--pool-size {self.pool_size} holds no page of {self.page_size}; give at least one page"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from kvcore.allocation_sizing import get_alloc_reserve_per_decode, get_req_to_token_extra_context_len
 from kvcore.allocators import PagedAllocator, SWAAllocator, TokenAllocator
 from kvcore.errors import ConfigurationError
@@ -100,6 +102,7 @@ class Stack:
 def build_stack(config: SimulationConfig) -> Stack:
     """Rows, allocator and cache of the sizes and kinds that ``config`` names."""
     args = config.server_args()
+    _require_device(config.device)
     width = args.context_len + get_req_to_token_extra_context_len(args)
     rows = ReqToTokenPool(config.max_requests, width, device=config.device)
     window = config.window_len if config.cache == "swa" else None
@@ -117,11 +120,20 @@ def build_stack(config: SimulationConfig) -> Stack:
         allocator = _allocator(config)
         if config.cache == "radix":
             tree_cache = CountedRadixCache(
-                rows, allocator, eviction_policy=config.policy, is_bigram=is_bigram
+                rows, allocator, eviction_policy=config.policy or "lru", is_bigram=is_bigram
             )
         else:
             tree_cache = CountedChunkCache(rows, allocator)
     return Stack(args, rows, allocator, tree_cache, tree_cache.evictions, window, max_running)
+
+
+def _require_device(device: str) -> None:
+    try:
+        torch.zeros(1, device=device).tolist()
+    except (RuntimeError, AssertionError) as error:
+        # A build of torch without CUDA answers with an assertion.
+        first_line = str(error).splitlines()[0]
+        raise ConfigurationError(f"--device {device} cannot hold a tensor here: {first_line}") from error
 
 
 def _allocator(config: SimulationConfig) -> TokenToKVPoolAllocator:
@@ -141,8 +153,8 @@ def _window_allocator(config: SimulationConfig, live_len: int) -> SWAAllocator:
     least = align_up(config.chunk_size + _FEW_REQUESTS * live_len, config.page_size)
     if least > config.pool_tokens:
         raise ConfigurationError(
-            f"--pool-size {config.pool_tokens} is too small for --window {config.window_len}: one chunk and "
-            f"{_FEW_REQUESTS} decoding requests take {least} window slots; give a larger pool or smaller chunks"
+            f"--pool-size {config.pool_tokens} is too small for --window {config.window_len}: a chunk and "
+            f"{_FEW_REQUESTS} decoding requests take {least} window slots; give more, or smaller chunks"
         )
     swa_tokens = max(least, align_down(config.pool_tokens // _WINDOW_POOL_SHARE, config.page_size))
     return SWAAllocator(config.pool_tokens, swa_tokens, config.page_size, device=config.device)

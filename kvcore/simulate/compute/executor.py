@@ -105,11 +105,11 @@ class ComputingExecutor:
             worst = (logits - expected[start:end]).abs().amax(dim=1)
             wrong = torch.nonzero(~(worst <= TOLERANCE)).flatten()
             if wrong.numel():
-                position = start + int(wrong[0])
+                position, by = start + int(wrong[0]), float(worst[wrong[0]])
                 raise InvariantViolation(
-                    f"{req.rid}: {operation} of [{start}, {end}) computed logits at position {position} that differ "
-                    f"by {float(worst[wrong[0]]):.4f} from a dense pass without a cache (rounding: {TOLERANCE}); "
-                    "a key or value was read from a wrong slot, or written over"
+                    f"{req.rid}: {operation} of tokens [{start}, {end}) gave logits at {position} that "
+                    f"differ by {by:.4f} from a dense pass without a cache (rounding: {TOLERANCE}); a key or "
+                    "value was read from a wrong slot, or written over"
                 )
             self.compared += end - start
 
