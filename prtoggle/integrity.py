@@ -92,7 +92,7 @@ def _refuse_swallowed(
         begin, end = starts[node.lineno - 1], starts[node.end_lineno or node.lineno]
         if any(splice.start < end and begin < splice.end for splice in splices):
             continue
-        if any(splice.start == splice.end and begin < splice.start < end for splice in splices):
+        if any(splice.start == splice.end and begin < splice.start <= end for splice in splices):
             continue
         moved = node.lineno + sum(_added_lines(source, splice) for splice in splices if splice.end <= begin)
         if (name, moved, (node.end_lineno or node.lineno) - node.lineno) not in there:

@@ -124,7 +124,7 @@ def _common_ratio(pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
 
 
 def find_statements(lines: Sequence[str], node: ast.AST, pattern: Pattern) -> list[Found]:
-    """The runs of whole statements inside `node` that have the pattern's syntax tree.
+    """The runs of whole statements inside `node` that have the pattern's syntax tree, in source order.
 
     Layout, comments, redundant parentheses and quotes make no difference to a syntax tree. Only runs that
     fill their physical lines count. Empty when the pattern is no run of whole statements.
@@ -141,7 +141,7 @@ def find_statements(lines: Sequence[str], node: ast.AST, pattern: Pattern) -> li
                 place = _whole_lines(lines, run)
                 if place is not None:
                     found.append(place)
-    return found
+    return sorted(found)
 
 
 def _parse(lines: Sequence[str]) -> list[ast.stmt]:
