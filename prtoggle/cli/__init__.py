@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -30,6 +31,7 @@ COMMANDS = {
     "show": ("prtoggle.cli.show", "show_command"),
     "check": ("prtoggle.cli.check", "check_command"),
     "run": ("prtoggle.cli.run", "run_command"),
+    "verify": ("prtoggle.cli.verify", "verify_command"),
 }
 
 
@@ -62,8 +64,15 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
+def _search_working_directory() -> None:
+    """Makes `prtoggle` look for modules where `python -m prtoggle` does: in the working directory first."""
+    if not sys.flags.safe_path and not {"", str(Path.cwd())} & set(sys.path):
+        sys.path.insert(0, str(Path.cwd()))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status. Only here does a `PrToggleError` turn into a message."""
+    _search_working_directory()
     try:
         result = cli.main(arguments, prog_name="prtoggle", standalone_mode=False)
         sys.stdout.flush()
