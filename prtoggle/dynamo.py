@@ -11,8 +11,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from prtoggle.errors import UnsupportedTargetError
-
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -38,25 +36,3 @@ def forget_compiled() -> bool:
         return False
     dynamo.reset()
     return True
-
-
-def refuse_scripted(holder: object, target: str) -> None:
-    """Raise UnsupportedTargetError when `holder` is TorchScript: its body is no Python code any more.
-
-    Asked for each object met while decorators are peeled. Imports nothing.
-    """
-    script = sys.modules.get("torch.jit._script")
-    library = sys.modules.get("torch._C")
-    kinds = (
-        getattr(script, "ScriptModule", None),
-        getattr(library, "ScriptFunction", None),
-        getattr(library, "ScriptMethod", None),
-    )
-    for kind in kinds:
-        if kind is not None and issubclass(type(holder), kind):
-            raise UnsupportedTargetError(
-                f"{target} is a {type(holder).__name__} of torch.jit: it was compiled from its source when it "
-                "was defined, and the Python body does not run any more. Revert it at load (set PRTOGGLE "
-                "before the module is imported), or run with PYTORCH_JIT=0.",
-                target=target,
-            )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import dataclass
-from types import CellType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import CellType, FrameType, FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.errors import RestoreError
@@ -71,6 +71,11 @@ class Exchange:
         self._old = old
         self._new = new
         self._done: list[Place] = []
+
+    @property
+    def places(self) -> list[Place]:
+        """The places that hold the new object because of this exchange, the target's own first."""
+        return list(self._done)
 
     def make(self, places: Iterable[Place]) -> None:
         """Exchange at every place; when one refuses, the others are put back and its error is raised."""
@@ -149,8 +154,10 @@ def _search(sought: object, ignore: Collection[object]) -> tuple[list[Place], li
 
 
 def _is_ours(holder: object) -> bool:
-    # Steps of other toggles remember what they replaced; all of them have slots and no dict.
-    return type(holder).__module__.startswith("prtoggle.installers.")
+    # Steps of other toggles remember what they replaced, and plans by which look-ups they found it.
+    if type(holder) is tuple and len(holder) == 3 and isinstance(holder[0], (dict, MappingProxyType)):
+        return isinstance(holder[1], str) and holder[0].get(holder[1]) is holder[2]
+    return type(holder).__module__.startswith("prtoggle.")
 
 
 def _places(holder: object, sought: object) -> Iterator[Place]:
