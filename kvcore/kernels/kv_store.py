@@ -146,7 +146,8 @@ def check_slot_range(slots: torch.Tensor, num_slots: int) -> None:
 def _check_rows(cache: torch.Tensor, slots: torch.Tensor, values: torch.Tensor) -> None:
     """Raise ConfigurationError unless ``values`` are contiguous rows [n, ...] of the cache's dtype."""
     expected = (slots.shape[0], *cache.shape[1:])
-    contiguous = values.stride(2) == 1 and values.stride(1) in {values.shape[2], 1}
+    num_heads, head_dim = values.shape[1:]
+    contiguous = values.stride(2) == 1 and (num_heads == 1 or values.stride(1) == head_dim)
     if values.shape != expected or values.dtype != cache.dtype or not contiguous:
         raise ConfigurationError(
             f"values to store are {expected} of {cache.dtype} with contiguous rows, found "
