@@ -13,10 +13,12 @@ from kvcore.prefix_cache.base import (
     OwnsWindowSlots,
     PrefixCache,
     RadixKey,
+    StateRows,
     SupportsMamba,
     SupportsSWA,
 )
 from kvcore.prefix_cache.chunk import ChunkCache
+from kvcore.prefix_cache.mamba_radix import MambaRadixCache
 from kvcore.prefix_cache.pure_swa_radix import PureSWARadixCache
 from kvcore.prefix_cache.radix import RadixCache
 from kvcore.prefix_cache.swa_chunk import SWAChunkCache
@@ -29,6 +31,7 @@ __all__ = [
     "EvictResult",
     "InsertResult",
     "LockRef",
+    "MambaRadixCache",
     "MatchResult",
     "OwnsSlots",
     "OwnsStates",
@@ -39,6 +42,7 @@ __all__ = [
     "RadixKey",
     "SWAChunkCache",
     "SWARadixCache",
+    "StateRows",
     "SupportsMamba",
     "SupportsSWA",
     "maybe_cache_unfinished_req",

@@ -172,10 +172,9 @@ class SupportsMamba(Protocol):
         ...
 
 
+@runtime_checkable
 class StateRows(Protocol):
-    """What a tree of states asks of the row pool whose requests hold states. State slots are host integers."""
-
-    req_to_token: torch.Tensor
+    """What a tree of states asks of the row pool whose requests hold them. State slots are host integers."""
 
     @property
     def state_slots(self) -> MambaSlotAllocator | None:
@@ -195,7 +194,7 @@ class StateRows(Protocol):
         ...
 
     def free_mamba_cache(self, req: Req, keep: int | None = None) -> None:
-        """Take back the states that ``req`` holds and forget them, in its track buffer all but place ``keep``."""
+        """Take back the states that ``req`` holds, in its track buffer all but place ``keep``."""
         ...
 
 

@@ -5,10 +5,11 @@ The drivers do what the entry points of the package do, in the plainest way, so 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kvcore.allocators.mamba import MambaSlotAllocator
 from kvcore.allocators.paged import PagedAllocator
 from kvcore.allocators.pure_swa import PureSWAAllocator
 from kvcore.allocators.swa import SWAAllocator
@@ -18,13 +19,18 @@ from kvcore.pools.req_to_token import ReqToTokenPool
 from kvcore.prefix_cache import (
     ChunkCache,
     EvictParams,
+    MambaRadixCache,
     PureSWARadixCache,
     RadixCache,
     RadixKey,
     SWAChunkCache,
     SWARadixCache,
 )
+from kvcore.prefix_cache.key import unpack_ids
 from kvcore.req import Req, ReqKvInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WINDOW = 6
 
@@ -77,10 +83,23 @@ def insert_ids(cache: Any, ids: list[int], *, extra_key: str | None = None, **kw
     length = cache.cached_len(key)
     slots = cache.allocator.alloc(length)
     assert slots is not None
+    if isinstance(cache, MambaRadixCache):
+        kwargs["mamba_slot"] = state_after(cache, ids)
     result = cache.insert(key, slots, **kwargs)
+    if result.mamba_exist:
+        cache.state_slots.free([kwargs["mamba_slot"]])
     if not isinstance(cache, SWARadixCache):
         cache.allocator.free_segment(slots[: result.prefix_len])
     return slots
+
+
+def state_after(cache: MambaRadixCache, ids: list[int]) -> int:
+    """A fresh state slot that holds the state after ``ids``."""
+    fresh = cache.state_slots.alloc(1)
+    assert fresh is not None
+    assert isinstance(cache.state_rows, FakeStateRows)
+    cache.state_rows.states[fresh[0]] = tuple(ids)
+    return fresh[0]
 
 
 def match_ids(cache: Any, ids: list[int], extra_key: str | None = None) -> Any:
@@ -89,6 +108,71 @@ def match_ids(cache: Any, ids: list[int], extra_key: str | None = None) -> Any:
 
 def match_len(cache: Any, ids: list[int], extra_key: str | None = None) -> int:
     return int(match_ids(cache, ids, extra_key).device_indices.shape[0])
+
+
+class FakeStateRows(ReqToTokenPool):
+    """Rows whose requests hold states; a state is the tuple of tokens that it stands after."""
+
+    def __init__(self, rows: int, width: int, num_states: int, track_places: int) -> None:
+        super().__init__(rows, width, device="cpu")
+        self.track_places = track_places
+        self.states: dict[int, tuple[int, ...]] = {}
+        self._state_slots = MambaSlotAllocator(num_states, device="cpu")
+
+    @property
+    def state_slots(self) -> MambaSlotAllocator:
+        return self._state_slots
+
+    def grant_states(self, req: Req) -> bool:
+        """A state of its own for ``req``, copied from where its match says, and its track buffer."""
+        slots = self._state_slots.alloc(1 + self.track_places)
+        if slots is None:
+            return False
+        req.mamba_pool_idx = slots[0]
+        req.mamba_ping_pong_track_buffer = slots[1:] or None
+        source = req.mamba_cow_src
+        self.states[slots[0]] = () if source is None else self.states[source]
+        req.mamba_cow_src = None
+        return True
+
+    def copy_states(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        read = [self.states[source] for source in sources]
+        self.states.update(zip(targets, read, strict=True))
+
+    def track(self, req: Req) -> None:
+        """Take a snapshot into the next place of the buffer."""
+        assert req.mamba_pool_idx is not None
+        assert req.mamba_ping_pong_track_buffer is not None
+        slot = req.mamba_ping_pong_track_buffer[req.mamba_next_track_idx]
+        self.copy_states([req.mamba_pool_idx], [slot])
+        req.mamba_last_track_seqlen = len(self.states[slot])
+        req.mamba_next_track_idx = (req.mamba_next_track_idx + 1) % self.track_places
+
+    def keep_idx(self, req: Req) -> int:
+        return (req.mamba_next_track_idx - 1) % self.track_places
+
+    def donate(self, req: Req, replacement: int) -> int:
+        assert req.mamba_ping_pong_track_buffer is not None
+        place = self.keep_idx(req)
+        slot = req.mamba_ping_pong_track_buffer[place]
+        req.mamba_ping_pong_track_buffer[place] = replacement
+        self.states[replacement] = (-1,)
+        return slot
+
+    def free_mamba_cache(self, req: Req, keep: int | None = None) -> None:
+        slots = [] if req.mamba_pool_idx is None else [req.mamba_pool_idx]
+        for place, slot in enumerate(req.mamba_ping_pong_track_buffer or []):
+            if place != keep:
+                slots.append(slot)
+        self._state_slots.free(slots)
+        req.mamba_pool_idx = req.mamba_ping_pong_track_buffer = req.mamba_last_track_seqlen = None
+
+
+def make_mamba_radix(
+    page_size: int = 1, size: int = 64, num_states: int = 8, *, track_interval: int | None = None
+) -> MambaRadixCache:
+    rows = FakeStateRows(8, 128, num_states, 0 if track_interval is None else 2)
+    return MambaRadixCache(rows, make_allocator(page_size, size), track_interval=track_interval)
 
 
 class Driver:
@@ -100,6 +184,7 @@ class Driver:
         self.pool = cache.req_to_token_pool
         self.page_size = cache.allocator.page_size
         self.live: list[Req] = []
+        self.next_token: list[int] = []
 
     def admit(self, req: Req, fill_len: int | None = None) -> bool:
         """Match, lock, take a row and slots; False, with all of it undone, when there are too few."""
@@ -108,13 +193,16 @@ class Driver:
         match = self.cache.match_prefix(key)
         req.prefix_indices = match.device_indices
         req.matched_protected_len = match.cache_protected_len
+        req.mamba_cow_src = match.mamba_state_slot
         req.last_lock = self.cache.inc_lock_ref(match.last_node)
         rows = self.pool.alloc([req])
         if rows is not None:
             req.kv = ReqKvInfo(rows[0], cache_protected_len=req.matched_protected_len)
-            if self._grow(req, len(req.prefix_indices), len(req.fill_ids), req.prefix_indices):
-                self.live.append(req)
-                return True
+            if self._grant_states(req):
+                if self._grow(req, len(req.prefix_indices), len(req.fill_ids), req.prefix_indices):
+                    self.live.append(req)
+                    return True
+                self.pool.free_mamba_cache(req)
             self.pool.free(rows[0])
         req.kv = None
         self.cache.dec_lock_ref(req.last_lock)
@@ -132,7 +220,10 @@ class Driver:
     def decode(self, req: Req, token: int) -> bool:
         """Take one more token; False when there is no slot."""
         assert req.kv is not None
-        if not self._grow(req, req.kv.kv_committed_len, req.kv.kv_committed_len + 1, None):
+        self.next_token = [token]
+        grown = self._grow(req, req.kv.kv_committed_len, req.kv.kv_committed_len + 1, None)
+        self.next_token = []
+        if not grown:
             return False
         req.output_ids.append(token)
         return True
@@ -159,6 +250,7 @@ class Driver:
         committed = kv.kv_committed_len if kv_len is None else kv_len
         self.cache.cache_finished_req(req, kv_len=committed, is_insert=is_insert)
         self.allocator.free_segment(self.row(req)[align_up(committed, self.page_size) : kv.kv_allocated_len])
+        self.pool.free_mamba_cache(req)
         self.pool.free(kv.req_pool_idx)
         req.kv = None
         self.live.remove(req)
@@ -186,6 +278,8 @@ class Driver:
             )
         if isinstance(self.allocator, SWAAllocator):
             self._check_window(spans)
+        if isinstance(self.pool, FakeStateRows):
+            self._check_states()
 
     def _check_window(self, spans: list[tuple[Req, ReqKvInfo]]) -> None:
         translate = self.allocator.translate_loc_from_full_to_swa
@@ -226,7 +320,49 @@ class Driver:
             self.row(req)[:start] = prefix
         self.row(req)[start:end] = slots
         kv.kv_allocated_len = kv.kv_committed_len = end
+        self._run(req, start, end)
         return True
+
+    def _grant_states(self, req: Req) -> bool:
+        """States for ``req`` in a pool that has them, evicted from the tree if need be."""
+        if not isinstance(self.pool, FakeStateRows):
+            return True
+        missing = 1 + self.pool.track_places - self.pool.state_slots.available_size()
+        if missing > 0:
+            self.cache.evict(EvictParams(mamba_num=missing))
+        return self.pool.grant_states(req)
+
+    def _run(self, req: Req, start: int, end: int) -> None:
+        """Let the state of ``req`` see tokens ``[start, end)``, with a snapshot wherever one is due."""
+        if not isinstance(self.pool, FakeStateRows):
+            return
+        assert req.mamba_pool_idx is not None
+        state = self.pool.states[req.mamba_pool_idx]
+        assert len(state) == start, f"request {req.rid} extends from {start} with the state after {state}"
+        # A decoded token is appended to the ids after its slot is taken.
+        ids = [*req.token_ids, *self.next_token]
+        interval = self.cache.track_interval
+        for length in range(start + 1, end + 1):
+            self.pool.states[req.mamba_pool_idx] = tuple(ids[:length])
+            if interval is not None and length % interval == 0:
+                self.pool.track(req)
+
+    def _check_states(self) -> None:
+        """Every state has one owner, and those of the tree stand after the tokens of their nodes."""
+        states = self.pool.state_slots
+        owned = [*states.free_slots(), *self.cache.owned_states()]
+        for req in self.live:
+            assert req.mamba_pool_idx is not None
+            owned += [req.mamba_pool_idx, *(req.mamba_ping_pong_track_buffer or [])]
+        assert sorted(owned) == list(range(1, states.size + 1))
+        for node in self.cache.tree.nodes():
+            if node.mamba_slot is not None:
+                ids: list[int] = []
+                above = node
+                while above.parent is not None:
+                    ids[:0] = unpack_ids(above.data)
+                    above = above.parent
+                assert self.pool.states[node.mamba_slot] == tuple(ids)
 
     def _alloc(
         self, row: torch.Tensor, prefix: torch.Tensor | None, start: int, end: int

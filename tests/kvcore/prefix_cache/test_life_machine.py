@@ -21,6 +21,7 @@ from tests.kvcore.prefix_cache.factories import (
     WINDOW,
     Driver,
     make_chunk,
+    make_mamba_radix,
     make_pure_swa_radix,
     make_radix,
     make_req,
@@ -105,9 +106,9 @@ class LifeMachine(RuleBasedStateMachine):
             req.output_ids.pop()
         self.driver.finish(req)
 
-    @rule(num_tokens=st.integers(0, 20), num_window=st.integers(0, 20))
-    def evict(self, num_tokens: int, num_window: int) -> None:
-        self.cache.evict(EvictParams(num_tokens, num_window if self.has_window else 0))
+    @rule(num_tokens=st.integers(0, 20), num_window=st.integers(0, 20), num_states=st.integers(0, 3))
+    def evict(self, num_tokens: int, num_window: int, num_states: int) -> None:
+        self.cache.evict(EvictParams(num_tokens, num_window if self.has_window else 0, num_states))
 
     @invariant()
     def every_page_has_one_owner(self) -> None:
@@ -149,6 +150,13 @@ MACHINES: list[tuple[str, Callable[[], Any], bool]] = [
     ("swa radix, bigram, page 2", lambda: make_swa_radix(2, is_bigram=True), True),
     ("pure swa radix", make_pure_swa_radix, True),
     ("pure swa radix, bigram", lambda: make_pure_swa_radix(is_bigram=True), True),
+    ("mamba radix", make_mamba_radix, False),
+    ("mamba radix, track buffers", lambda: make_mamba_radix(track_interval=3, num_states=12), False),
+    (
+        "mamba radix, track buffers, page 2",
+        lambda: make_mamba_radix(2, num_states=14, track_interval=4),
+        False,
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from tests.kvcore.prefix_cache.factories import (
     Driver,
     insert_ids,
     make_chunk,
+    make_mamba_radix,
     make_pure_swa_radix,
     make_radix,
     make_req,
@@ -43,6 +44,8 @@ CACHES: list[tuple[str, Callable[[], Any]]] = [
     ("swa radix, bigram, page 4", lambda: make_swa_radix(4, is_bigram=True)),
     ("pure swa radix", make_pure_swa_radix),
     ("pure swa radix, bigram", lambda: make_pure_swa_radix(is_bigram=True)),
+    ("mamba radix", make_mamba_radix),
+    ("mamba radix, track buffers, page 2", lambda: make_mamba_radix(2, num_states=14, track_interval=4)),
 ]
 every_cache = pytest.mark.parametrize("make", [make for _, make in CACHES], ids=[name for name, _ in CACHES])
 SHARING = [(name, make) for name, make in CACHES if "radix" in name and "disabled" not in name]
