@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prtoggle.edits import ModuleSource, apply_splices, edit_module, plan_patch
 from prtoggle.spec import Edit, Patch
-from prtoggle.splices import Splice
 from prtoggle.target import ResolvedTarget
+
+if TYPE_CHECKING:
+    from prtoggle.splices import Splice
 
 
 def make_source(text: str, path: str = "hc.py") -> ModuleSource:
