@@ -37,4 +37,7 @@ def upload(host: np.ndarray, device: torch.device) -> torch.Tensor:
     tensor = torch.from_numpy(host)
     if device.type == "cpu":
         return tensor
-    return tensor.pin_memory().to(device, non_blocking=True)
+    if device.type == "cuda":
+        # Only a copy from pinned memory returns before it is done.
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
