@@ -233,7 +233,7 @@ class MambaRadixCache(TreeCache[MambaNode]):
         self.tree.check_states()
 
     def _insert_unfinished(self, req: Req, key: RadixKey, row: torch.Tensor) -> bool:
-        """Insert ``key`` with a state of ``req``, free duplicates; False, and no change, for want of a slot."""
+        """Insert ``key`` with a state of ``req``, free duplicates; False, and no change, without a slot."""
         walk = self.tree.walk(key)
         prefix_len = walk.length
         if prefix_len < len(key) or walk.path[-1].mamba_slot is None:
