@@ -23,6 +23,7 @@ from kvcore.extend_slots import (
     alloc_extend_loc_with_kv_reuse,
     blocks_with_kv,
     extend_lens_of,
+    require_prefix_covers_row,
 )
 from kvcore.kernels import get_last_loc
 from kvcore.kernels.addressing import upload
@@ -97,6 +98,7 @@ def alloc_for_extend(batch: ExtendBatch) -> ExtendAllocation:
     device = batch.allocator.device
     require_rows_fit(reqs, lens.seq_lens_cpu, pool.max_context_len, "alloc_for_extend")
     reused = blocks_with_kv(reqs, lens)
+    require_prefix_covers_row(reqs, reused)
     prefix_slots = concat_prefixes(reqs, device)
     rows = alloc_req_slots(pool, reqs, batch.tree_cache)
     try:

@@ -97,6 +97,17 @@ def blocks_with_kv(reqs: Sequence[Req], lens: ExtendLens) -> list[int]:
     return reused
 
 
+def require_prefix_covers_row(reqs: Sequence[Req], reused: Sequence[int]) -> None:
+    """AssertionError when a request that goes on in its row would lose the slots behind its prefix."""
+    for i, req in enumerate(reqs):
+        if req.kv is not None and i not in reused:
+            prefix_len = req.prefix_indices.numel()
+            assert req.kv.kv_allocated_len == prefix_len, (
+                f"request {req.rid} extends behind a prefix of {prefix_len}, but its row holds "
+                f"{req.kv.kv_allocated_len} slots; let the cache advance the prefix between two chunks"
+            )
+
+
 def alloc_extend_loc_with_kv_reuse(
     batch: ExtendBatch, prefix_slots: torch.Tensor, reused: Sequence[int]
 ) -> torch.Tensor:

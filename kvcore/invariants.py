@@ -187,7 +187,7 @@ class InvariantChecker:
         if not isinstance(pool, ListsFreePages):
             return
         page_size = pool.page_size
-        ledger = PageLedger("slot" if page_size == 1 else "slot pool", pool.size // page_size)
+        ledger = PageLedger("slot" if page_size == 1 else "page", pool.size // page_size)
         free_pages = as_ids(pool.free_page_ids())
         ledger.add("free", free_pages)
         ledger.add("tree", self._pages(tree_slots))
@@ -230,7 +230,7 @@ class InvariantChecker:
                 "I7", operation, f"free full page {stale[0]} still leads to the window: {mapping[stale[0]]}"
             )
         window = allocator.swa_attn_allocator
-        ledger = PageLedger("window pool", window.size // page_size)
+        ledger = PageLedger("window slot" if page_size == 1 else "window page", window.size // page_size)
         ledger.add("free", as_ids(window.free_page_ids()))
         ledger.add("mapped", mapping[mapped_pages].max(axis=1) // page_size)
         self._require_one_holder(ledger, operation, law="I7")

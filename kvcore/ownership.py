@@ -22,10 +22,13 @@ _MAX_SHOWN = 6
 
 
 class PageLedger:
-    """Counts the holders of pages ``1..num_pages`` of one pool; page 0 is reserved and may have none."""
+    """Counts the holders of pages ``1..num_pages`` of one pool; page 0 is reserved and may have none.
 
-    def __init__(self, pool: str, num_pages: int) -> None:
-        self._pool = pool
+    ``noun`` names a page in messages: rows and states are pages of one, too.
+    """
+
+    def __init__(self, noun: str, num_pages: int) -> None:
+        self._noun = noun
         self._num_pages = num_pages
         self._holders: list[tuple[str, Ids]] = []
 
@@ -55,7 +58,7 @@ class PageLedger:
 
     def _describe(self, what: str, pages: Ids) -> str:
         shown = ", ".join(self._with_holders(page) for page in np.unique(pages)[:_MAX_SHOWN].tolist())
-        return f"{len(np.unique(pages))} of {self._num_pages} {self._pool} pages are {what}: {shown}"
+        return f"{len(np.unique(pages))} of {self._num_pages} {self._noun}s are {what}: {shown}"
 
     def _with_holders(self, page: int) -> str:
         holders = [
@@ -63,7 +66,7 @@ class PageLedger:
             for holder, pages in self._holders
             if (count := int((pages == page).sum()))
         ]
-        return f"page {page} ({' + '.join(holders) or 'nobody'})"
+        return f"{self._noun} {page} ({' + '.join(holders) or 'nobody'})"
 
 
 def as_ids(values: torch.Tensor | Sequence[int]) -> Ids:
