@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import pkgutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,7 @@ def split_name(text: str) -> tuple[ModuleFile, str]:
         return find_module(".".join(ref.names[: ref.module_names])), ".".join(ref.names[ref.module_names :])
     found = _top_level(ref.names[0], text)
     depth = 1
-    while depth < len(ref.names) and ref.names[depth] != LOCALS and found.folders:
+    while depth < len(ref.names) and ref.names[depth] != LOCALS:
         inner = _submodule(found, ref.names[depth])
         if inner is None:
             break
@@ -135,7 +136,7 @@ def find_module(module: str) -> ModuleFile:
     first, *rest = module.split(".")
     found = _top_level(first, module)
     for name in rest:
-        inner = _submodule(found, name) if found.folders else None
+        inner = _submodule(found, name)
         if inner is None:
             raise _no_such_module(f"{found.name}.{name}", found, module)
         found = inner
@@ -170,8 +171,15 @@ def _submodule(package: ModuleFile, name: str) -> ModuleFile | None:
     loaded = sys.modules.get(full)
     if loaded is not None:
         return _loaded(full, loaded, full)
-    spec = importlib.machinery.PathFinder.find_spec(full, list(package.folders))
-    return None if spec is None else _from_spec(full, spec)
+    # The import system's own search would look for the parent of a namespace package in sys.modules.
+    portions: list[str] = []
+    for folder in package.folders:
+        finder = pkgutil.get_importer(folder)
+        spec = None if finder is None else finder.find_spec(full)
+        if spec is not None and spec.loader is not None:
+            return _from_spec(full, spec)
+        portions += (spec and spec.submodule_search_locations) or ()
+    return ModuleFile(full, "namespace", None, tuple(portions)) if portions else None
 
 
 def _from_spec(name: str, spec: importlib.machinery.ModuleSpec) -> ModuleFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import chain
 
 import pytest
 
@@ -25,7 +26,9 @@ def test_toggles_on_separate_lines_give_one_text_in_any_order():
         of("4", "b = 2\n", "z = 0", "prepend"),
     ]
     parts.pop()
-    results = {apply_splices(TEXT, merge(sum(order, []))) for order in itertools.permutations(parts)}
+    results = {
+        apply_splices(TEXT, merge(chain.from_iterable(order))) for order in itertools.permutations(parts)
+    }
     assert results == {"def f(x):\n    a = 7\n    c = 3\n    d = 4\n    return a\n"}
 
 
@@ -36,10 +39,10 @@ def test_texts_at_one_offset_follow_each_other_by_what_they_are_about():
         of("3", "b = 2", "b = 3"),
     ]
     with pytest.raises(EditOverlapError):
-        merge(sum(parts, []))
+        merge(chain.from_iterable(parts))
     expected = "def f(x):\n    a = 1\n    after_a = 1\n    before_b = 1\n    b = 2\n    c = 3\n    return a\n"
     for order in itertools.permutations(parts[:2]):
-        assert apply_splices(TEXT, merge(sum(order, []))) == expected
+        assert apply_splices(TEXT, merge(chain.from_iterable(order))) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_toggles_that_want_the_same_lines_are_refused_both_named(one, two):
 
 
 def test_two_edits_of_one_toggle_may_not_overlap_either():
-    with pytest.raises(EditOverlapError, match="edits of one toggle|Edits of one toggle"):
+    with pytest.raises(EditOverlapError, match="Edits of one toggle"):
         plan(TEXT, "f", edits(("b = 2", "b = 3"), ("a = 1\nb = 2", "b = 4")))
 
 
@@ -81,7 +84,10 @@ def test_the_same_splice_twice_counts_once():
 
 def test_preambles_of_several_toggles_follow_their_ids():
     parts = [list(plan(TEXT, "f", edits(preamble=f"import m{n}"), toggle_id=str(n))) for n in (2, 1)]
-    assert apply_splices(TEXT, merge(sum(parts, []))).splitlines()[1:3] == ["    import m1", "    import m2"]
+    assert apply_splices(TEXT, merge(chain.from_iterable(parts))).splitlines()[1:3] == [
+        "    import m1",
+        "    import m2",
+    ]
 
 
 class TestLineMap:

@@ -87,9 +87,10 @@ def test_a_deletion_that_takes_a_name_s_only_assignment_is_refused():
         replaced(SOURCE, "y = new_way(x)", "")
 
 
-class TestLiveCode:
-    NAMESPACE = {"LIMIT": 3, "__builtins__": {}}
+NAMESPACE = {"LIMIT": 3, "__builtins__": {}}
 
+
+class TestLiveCode:
     def code(self, body: str):
         root = compile(f"def f(x):\n    {body}\n", "hc.py", "exec")
         return next(const for const in root.co_consts if hasattr(const, "co_code"))
@@ -108,9 +109,9 @@ class TestLiveCode:
         ],
     )
     def test_new_global_loads_that_the_namespace_lacks(self, before, after, names):
-        assert undefined_in_code(self.code(before), self.code(after), self.NAMESPACE) == names
+        assert undefined_in_code(self.code(before), self.code(after), NAMESPACE) == names
 
     def test_only_the_words_of_the_edit_are_looked_at(self):
         before, after = self.code("return x"), self.code("return old_way(x)")
-        assert undefined_in_code(before, after, self.NAMESPACE, {"x", "old_way"}) == ["old_way"]
-        assert undefined_in_code(before, after, self.NAMESPACE, {"x"}) == []
+        assert undefined_in_code(before, after, NAMESPACE, {"x", "old_way"}) == ["old_way"]
+        assert undefined_in_code(before, after, NAMESPACE, {"x"}) == []
