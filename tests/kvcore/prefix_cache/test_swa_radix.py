@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
 from kvcore.errors import InvariantViolation
 from kvcore.prefix_cache import (
@@ -25,8 +26,6 @@ from tests.kvcore.prefix_cache.factories import (
 )
 
 if TYPE_CHECKING:
-    import torch
-
     from kvcore.prefix_cache.swa_radix import SWARadixCache
 
 A = list(range(100, 140))
@@ -39,6 +38,9 @@ def insert_evicted(cache: SWARadixCache, ids: list[int], evicted: int, floor: in
     cache.allocator.free_swa_segment(slots[floor:evicted])
     cache.insert(RadixKey(ids), slots, swa_evicted_seqlen=evicted, swa_evict_floor=floor)
     cache.check()
+    # Nothing but the live nodes leads into the window pool, freed slots least of all.
+    mapped = torch.nonzero(cache.allocator.full_to_swa_index_mapping[:-1]).view(-1)
+    assert mapped.tolist() == sorted(cache.owned_window_slots().tolist())
     return slots
 
 
@@ -190,10 +192,12 @@ def test_a_window_lock_is_released_only_as_far_as_it_was_taken() -> None:
 
 def test_a_window_lock_ends_at_the_upper_part_when_the_node_it_ended_at_is_split() -> None:
     cache = make_swa_radix(window=3)
-    insert_ids(cache, A[:4])
+    insert_ids(cache, A[:2])
     insert_ids(cache, A[:6])
-    lock = cache.inc_lock_ref(match_ids(cache, A[:6]).last_node)
-    insert_ids(cache, [*A[:2], 1])
+    insert_ids(cache, A[:8])
+    lock = cache.inc_lock_ref(match_ids(cache, A[:8]).last_node)
+    assert lock.swa_uuid is not None
+    insert_ids(cache, [*A[:4], 1])
     assert cache.swa_protected_size() == 6
 
     cache.dec_lock_ref(lock)
