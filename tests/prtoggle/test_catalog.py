@@ -142,7 +142,7 @@ class TestFolders:
             discover(project(tmp_path, catalogues))
 
     def test_a_folder_of_the_path_that_is_not_there(self, tmp_path):
-        with pytest.raises(CatalogueError, match="PRTOGGLE_PATH names .*gone, which is not there"):
+        with pytest.raises(CatalogueError, match=r"PRTOGGLE_PATH names .*gone, which is not there"):
             discover(tmp_path, PRTOGGLE_PATH="gone")
 
     def test_a_child_in_another_folder_relies_on_what_it_inherits(self, tmp_path):
@@ -244,5 +244,5 @@ class TestVariants:
     def test_ranges_that_overlap_are_an_error(self, tmp_path, catalog, monkeypatch):
         (tmp_path / "v2.yaml").write_text(f"id: 7\napplies_to: '>=1'\n{SPEC}")
         self.install(monkeypatch, "2.5")
-        with pytest.raises(DuplicateToggleError, match="several variants for version 2.5"):
+        with pytest.raises(DuplicateToggleError, match=r"several variants for version 2.5"):
             discover(tmp_path, PRTOGGLE_PATH=str(tmp_path)).get(7)
