@@ -13,7 +13,9 @@ import numpy as np
 import torch
 
 from kvcore import kernels
+from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.capacity import available_and_evictable_str, evict_from_tree_cache
+from kvcore.compressed_allocation import _compute_dsv4_state_lens, alloc_decode_bundle, alloc_extend_bundle
 from kvcore.errors import OutOfSlots
 from kvcore.extend_slots import (
     ExtendBatch,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
+    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.prefix_cache.base import PrefixCache
     from kvcore.req import Req
@@ -50,6 +53,7 @@ __all__ = [
     "ExtendAllocation",
     "ExtendLens",
     "_alloc_page_size",
+    "_compute_dsv4_state_lens",
     "alloc_for_decode",
     "alloc_for_extend",
     "alloc_for_spec_decode",
@@ -103,9 +107,9 @@ def alloc_for_extend(batch: ExtendBatch) -> ExtendAllocation:
     rows = alloc_req_slots(pool, reqs, batch.tree_cache)
     try:
         if reused:
-            out_cache_loc = alloc_extend_loc_with_kv_reuse(batch, prefix_slots, reused)
+            out_cache_loc = alloc_extend_loc_with_kv_reuse(batch, prefix_slots, rows, reused)
         else:
-            out_cache_loc = alloc_extend_loc(batch, lens, prefix_slots)
+            out_cache_loc = alloc_extend_loc(batch, lens, prefix_slots, rows)
     except OutOfSlots:
         pool.undo_alloc()
         raise
@@ -148,28 +152,15 @@ def alloc_for_decode(batch: DecodeBatch, token_per_req: int = 1) -> torch.Tensor
         row_lens_cpu = row_lens_cpu + batch.encoder_lens_cpu
     new_lens, new_lens_cpu = row_lens + token_per_req, row_lens_cpu + token_per_req
     require_rows_fit(batch.reqs, new_lens_cpu, pool.max_context_len, "alloc_for_decode")
-    num_tokens = len(batch.reqs) * token_per_req
-    phase = "Decode out of memory"
     if _alloc_page_size(batch) == 1:
-        out_cache_loc = alloc_token_slots(batch.tree_cache, batch.allocator, num_tokens, phase=phase)
+        num_tokens = len(batch.reqs) * token_per_req
+        out_cache_loc = alloc_token_slots(
+            batch.tree_cache, batch.allocator, num_tokens, phase="Decode out of memory"
+        )
     else:
-        last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, row_lens)
-        if token_per_req == 1:
-            out_cache_loc = alloc_paged_token_slots_decode(
-                batch.tree_cache, batch.allocator, new_lens, new_lens_cpu, last_loc
-            )
-        else:
-            out_cache_loc = alloc_paged_token_slots_extend(
-                batch.tree_cache,
-                batch.allocator,
-                row_lens,
-                row_lens_cpu,
-                new_lens,
-                new_lens_cpu,
-                last_loc,
-                num_tokens,
-                phase=phase,
-            )
+        out_cache_loc = _alloc_paged_decode_loc(
+            batch, token_per_req, row_lens, row_lens_cpu, new_lens, new_lens_cpu
+        )
     if token_per_req == 1:
         pool.write((batch.req_pool_indices, row_lens), out_cache_loc.to(torch.int32))
     else:
@@ -190,6 +181,44 @@ def alloc_for_decode(batch: DecodeBatch, token_per_req: int = 1) -> torch.Tensor
     return out_cache_loc
 
 
+def _alloc_paged_decode_loc(
+    batch: DecodeBatch,
+    token_per_req: int,
+    row_lens: torch.Tensor,
+    row_lens_cpu: torch.Tensor,
+    new_lens: torch.Tensor,
+    new_lens_cpu: torch.Tensor,
+) -> torch.Tensor:
+    """Slots for ``[row_len, new_len)`` of every row; the rest of its last page comes first."""
+    last_loc = get_last_loc(batch.req_to_token_pool.req_to_token, batch.req_pool_indices, row_lens)
+    if token_per_req == 1 and isinstance(batch.allocator, DSV4Allocator):
+        batch.out_cache_loc_dsv4 = alloc_decode_bundle(
+            batch.tree_cache, batch.allocator, _rows_of(batch.reqs), new_lens, new_lens_cpu, last_loc
+        )
+        return batch.out_cache_loc_dsv4.full
+    if token_per_req == 1:
+        return alloc_paged_token_slots_decode(
+            batch.tree_cache, batch.allocator, new_lens, new_lens_cpu, last_loc
+        )
+    return alloc_paged_token_slots_extend(
+        batch.tree_cache,
+        batch.allocator,
+        row_lens,
+        row_lens_cpu,
+        new_lens,
+        new_lens_cpu,
+        last_loc,
+        len(batch.reqs) * token_per_req,
+        phase="Decode out of memory",
+    )
+
+
+def _rows_of(reqs: Sequence[Req]) -> list[int]:
+    rows = [req.kv.req_pool_idx for req in reqs if req.kv is not None]
+    assert len(rows) == len(reqs), f"{len(reqs)} requests decode, but only {len(rows)} hold a row"
+    return rows
+
+
 def alloc_for_spec_decode(
     tree_cache: PrefixCache | None,
     allocator: TokenToKVPoolAllocator,
@@ -202,7 +231,7 @@ def alloc_for_spec_decode(
     nxt_kv_lens: torch.Tensor,
     nxt_kv_lens_cpu: torch.Tensor,
     num_needed_tokens: int,
-) -> None:
+) -> DSV4OutCacheLoc | None:
     """Take and write the slots ``row[cur:nxt)`` of every request ahead of a speculative step.
 
         0        committed       cur               nxt       W
@@ -210,34 +239,39 @@ def alloc_for_spec_decode(
 
     Allocated moves to ``nxt``. Lengths are int32 or int64 [bs], the ``_cpu`` twins hold the same values;
     ``num_needed_tokens`` is ``sum(nxt - cur)``. The write goes to rows that a forward in flight may still
-    read: order it behind that forward. Raises RowOverflow or OutOfSlots; the requests and pools are then as
-    before.
+    read: order it behind that forward.
+
+    Returns where the new tokens go in all pools of a model with compressed attention, else ``None``. Raises
+    RowOverflow or OutOfSlots; the requests and pools are then as before.
     """
     require_rows_fit(reqs, nxt_kv_lens_cpu, req_to_token_pool.max_context_len, "alloc_for_spec_decode")
+    bundle: DSV4OutCacheLoc | None = None
     if num_needed_tokens > 0:
+        lens = (cur_kv_lens, cur_kv_lens_cpu, nxt_kv_lens, nxt_kv_lens_cpu)
+        phase = "Decode out of memory"
         if allocator.page_size == 1:
-            slots = alloc_token_slots(tree_cache, allocator, num_needed_tokens, phase="Decode out of memory")
+            slots = alloc_token_slots(tree_cache, allocator, num_needed_tokens, phase=phase)
         else:
-            slots = alloc_paged_token_slots_extend(
-                tree_cache,
-                allocator,
-                cur_kv_lens,
-                cur_kv_lens_cpu,
-                nxt_kv_lens,
-                nxt_kv_lens_cpu,
-                get_last_loc(req_to_token_pool.req_to_token, req_pool_indices, cur_kv_lens),
-                num_needed_tokens,
-                phase="Decode out of memory",
-            )
-        kernels.assign_req_to_token(
-            req_to_token_pool.req_to_token,
-            req_pool_indices,
-            cur_kv_lens,
-            cur_kv_lens_cpu,
-            nxt_kv_lens,
-            nxt_kv_lens_cpu,
-            slots,
-        )
+            last_loc = get_last_loc(req_to_token_pool.req_to_token, req_pool_indices, cur_kv_lens)
+            if isinstance(allocator, DSV4Allocator):
+                rows = _rows_of(reqs)
+                bundle = alloc_extend_bundle(
+                    tree_cache,
+                    allocator,
+                    rows,
+                    *lens,
+                    last_loc,
+                    num_needed_tokens,
+                    step="reserve",
+                    phase=phase,
+                )
+                slots = bundle.full
+            else:
+                slots = alloc_paged_token_slots_extend(
+                    tree_cache, allocator, *lens, last_loc, num_needed_tokens, phase=phase
+                )
+        kernels.assign_req_to_token(req_to_token_pool.req_to_token, req_pool_indices, *lens, slots)
     for req, nxt in zip(reqs, nxt_kv_lens_cpu.tolist(), strict=True):
         assert req.kv is not None, f"request {req.rid} drafts without a row"
         req.kv.kv_allocated_len = max(req.kv.kv_allocated_len, nxt)
+    return bundle

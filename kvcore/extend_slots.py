@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 import torch
 
+from kvcore.allocators.dsv4 import DSV4Allocator
+from kvcore.compressed_allocation import alloc_extend_bundle
 from kvcore.errors import KvReuseError
 from kvcore.kernels.addressing import upload
 from kvcore.row_writes import last_prefix_slots
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
+    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.prefix_cache.base import PrefixCache
     from kvcore.req import Req
@@ -39,6 +42,8 @@ class PoolsOfBatch(Protocol):
     req_to_token_pool: ReqToTokenPool
     allocator: TokenToKVPoolAllocator
     tree_cache: PrefixCache
+    out_cache_loc_dsv4: DSV4OutCacheLoc | None
+    """Set by the entry points, for compressed attention: where a step's tokens go in all pools."""
 
 
 class ExtendBatch(PoolsOfBatch, Protocol):
@@ -59,8 +64,29 @@ def extend_lens_of(reqs: Sequence[Req], device: torch.device) -> ExtendLens:
     )
 
 
-def alloc_extend_loc(batch: ExtendBatch, lens: ExtendLens, prefix_slots: torch.Tensor) -> torch.Tensor:
-    """Fresh slots for ``[prefix_len, seq_len)`` of every request; ``prefix_slots`` holds their prefixes."""
+def alloc_extend_loc(
+    batch: ExtendBatch, lens: ExtendLens, prefix_slots: torch.Tensor, rows: Sequence[int]
+) -> torch.Tensor:
+    """Fresh slots for ``[prefix_len, seq_len)`` of every request; ``prefix_slots`` holds their prefixes.
+
+    ``rows`` have been granted, but not written.
+    """
+    if isinstance(batch.allocator, DSV4Allocator):
+        bundle = alloc_extend_bundle(
+            batch.tree_cache,
+            batch.allocator,
+            rows,
+            lens.prefix_lens,
+            lens.prefix_lens_cpu,
+            lens.seq_lens,
+            lens.seq_lens_cpu,
+            last_prefix_slots(prefix_slots, lens.prefix_lens_cpu),
+            lens.extend_num_tokens,
+            step="extend",
+            phase="Prefill out of memory",
+        )
+        batch.out_cache_loc_dsv4 = bundle
+        return bundle.full
     if _alloc_page_size(batch) == 1:
         return alloc_token_slots(
             batch.tree_cache, batch.allocator, lens.extend_num_tokens, phase="Prefill out of memory"
@@ -109,7 +135,7 @@ def require_prefix_covers_row(reqs: Sequence[Req], reused: Sequence[int]) -> Non
 
 
 def alloc_extend_loc_with_kv_reuse(
-    batch: ExtendBatch, prefix_slots: torch.Tensor, reused: Sequence[int]
+    batch: ExtendBatch, prefix_slots: torch.Tensor, rows: Sequence[int], reused: Sequence[int]
 ) -> torch.Tensor:
     """Fresh slots for most requests; those in ``reused`` get the slots that their rows hold, copied."""
     lens = batch.extend_lens
@@ -121,7 +147,7 @@ def alloc_extend_loc_with_kv_reuse(
         seq_lens_cpu=torch.from_numpy(fresh_seq),
         extend_num_tokens=num_fresh,
     )
-    fresh_slots = alloc_extend_loc(batch, fresh_lens, prefix_slots)
+    fresh_slots = alloc_extend_loc(batch, fresh_lens, prefix_slots, rows)
     pieces: list[torch.Tensor] = []
     at = 0
     for i, (req, prefix_len, seq_len) in enumerate(

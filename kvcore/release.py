@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.page_math import align_down, align_up
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def release_kv_cache(
     _free_over_allocated(req, tree_cache, start)
     # A tree of states has taken over, or freed, the request's state; to any other cache it is unknown.
     pool.free_mamba_cache(req)
+    if isinstance(tree_cache.allocator, DSV4Allocator):
+        tree_cache.allocator.free_states(kv.req_pool_idx)
     pool.free(kv.req_pool_idx)
     req.kv = None
 

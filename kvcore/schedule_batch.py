@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
+    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.prefix_cache.base import PrefixCache
     from kvcore.server_args import ServerArgs
@@ -82,6 +83,8 @@ class ScheduleBatch:
     """Lengths of the extend that was prepared last."""
     out_cache_loc: torch.Tensor = field(default_factory=_no_lens)
     """Slots that the coming forward writes KV to."""
+    out_cache_loc_dsv4: DSV4OutCacheLoc | None = None
+    """The same slots in all pools of a model with compressed attention; ``None`` for other models."""
     spec_plan: SpecDecodePlan | None = None
     """Where the rows reach for the speculative step that was prepared last; ``None`` after any other step."""
     plan_buffers: PlanBuffers = field(default_factory=PlanBuffers)
