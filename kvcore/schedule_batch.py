@@ -130,6 +130,16 @@ class ScheduleBatch:
         else:
             self.spec_plan = eagle.prepare_for_decode(self)
 
+    def take_over(self) -> None:
+        """Set the tensors of a batch whose requests got their slots elsewhere (disaggregation): no extend."""
+        device = self.allocator.device
+        rows = np.array([kv.req_pool_idx for kv in records_of(self.reqs)], dtype=np.int64)
+        self.req_pool_indices_cpu, self.req_pool_indices = torch.from_numpy(rows), upload(rows, device)
+        self.spec_plan = None
+        self._read_seq_lens()
+        self._split_off_encoder()
+        self.req_to_token_pool.start_states(self.reqs)
+
     def advance(self, new_ids: Sequence[Sequence[int]]) -> list[Req]:
         """Settle a step: append the ids that each request produced; returns the requests that are done.
 
