@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kvcore.allocators.mamba import MambaSlotAllocator
 from kvcore.allocators.paged import PagedAllocator
 from kvcore.allocators.pure_swa import PureSWAAllocator
 from kvcore.allocators.swa import SWAAllocator
 from kvcore.allocators.token import TokenAllocator
 from kvcore.page_math import align_down, align_up, ceil_div
+from kvcore.pools.hybrid import HybridReqToTokenPool
 from kvcore.pools.req_to_token import ReqToTokenPool
+from kvcore.pools.track_buffer import NO_SLOT, TrackPolicy
 from kvcore.prefix_cache import (
     ChunkCache,
     EvictParams,
@@ -97,8 +98,7 @@ def state_after(cache: MambaRadixCache, ids: list[int]) -> int:
     """A fresh state slot that holds the state after ``ids``."""
     fresh = cache.state_slots.alloc(1)
     assert fresh is not None
-    assert isinstance(cache.state_rows, FakeStateRows)
-    cache.state_rows.states[fresh[0]] = tuple(ids)
+    states_of(cache)[fresh[0]] = tuple(ids)
     return fresh[0]
 
 
@@ -110,69 +110,35 @@ def match_len(cache: Any, ids: list[int], extra_key: str | None = None) -> int:
     return int(match_ids(cache, ids, extra_key).device_indices.shape[0])
 
 
-class FakeStateRows(ReqToTokenPool):
-    """Rows whose requests hold states; a state is the tuple of tokens that it stands after."""
+class TokenStates:
+    """Stands for the pool of states; a state is the tuple of tokens that it stands after."""
 
-    def __init__(self, rows: int, width: int, num_states: int, track_places: int) -> None:
-        super().__init__(rows, width, device="cpu")
-        self.track_places = track_places
+    def __init__(self) -> None:
         self.states: dict[int, tuple[int, ...]] = {}
-        self._state_slots = MambaSlotAllocator(num_states, device="cpu")
 
-    @property
-    def state_slots(self) -> MambaSlotAllocator:
-        return self._state_slots
+    def clear_slots(self, slots: Sequence[int]) -> None:
+        self.states.update((slot, ()) for slot in slots)
 
-    def grant_states(self, req: Req) -> bool:
-        """A state of its own for ``req``, copied from where its match says, and its track buffer."""
-        slots = self._state_slots.alloc(1 + self.track_places)
-        if slots is None:
-            return False
-        req.mamba_pool_idx = slots[0]
-        req.mamba_ping_pong_track_buffer = slots[1:] or None
-        source = req.mamba_cow_src
-        self.states[slots[0]] = () if source is None else self.states[source]
-        req.mamba_cow_src = None
-        return True
-
-    def copy_states(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+    def copy_from(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         read = [self.states[source] for source in sources]
         self.states.update(zip(targets, read, strict=True))
 
-    def track(self, req: Req) -> None:
-        """Take a snapshot into the next place of the buffer."""
-        assert req.mamba_pool_idx is not None
-        assert req.mamba_ping_pong_track_buffer is not None
-        slot = req.mamba_ping_pong_track_buffer[req.mamba_next_track_idx]
-        self.copy_states([req.mamba_pool_idx], [slot])
-        req.mamba_last_track_seqlen = len(self.states[slot])
-        req.mamba_next_track_idx = (req.mamba_next_track_idx + 1) % self.track_places
-
-    def keep_idx(self, req: Req) -> int:
-        return (req.mamba_next_track_idx - 1) % self.track_places
-
-    def donate(self, req: Req, replacement: int) -> int:
-        assert req.mamba_ping_pong_track_buffer is not None
-        place = self.keep_idx(req)
-        slot = req.mamba_ping_pong_track_buffer[place]
-        req.mamba_ping_pong_track_buffer[place] = replacement
-        self.states[replacement] = (-1,)
-        return slot
-
-    def free_mamba_cache(self, req: Req, keep: int | None = None) -> None:
-        slots = [] if req.mamba_pool_idx is None else [req.mamba_pool_idx]
-        for place, slot in enumerate(req.mamba_ping_pong_track_buffer or []):
-            if place != keep:
-                slots.append(slot)
-        self._state_slots.free(slots)
-        req.mamba_pool_idx = req.mamba_ping_pong_track_buffer = req.mamba_last_track_seqlen = None
-
 
 def make_mamba_radix(
-    page_size: int = 1, size: int = 64, num_states: int = 8, *, track_interval: int | None = None
+    page_size: int = 1, size: int = 64, num_states: int = 8, *, track: TrackPolicy | None = None
 ) -> MambaRadixCache:
-    rows = FakeStateRows(8, 128, num_states, 0 if track_interval is None else 2)
-    return MambaRadixCache(rows, make_allocator(page_size, size), track_interval=track_interval)
+    """A tree whose states come from requests that track as ``track`` says, or not at all."""
+    states: Any = TokenStates()
+    rows = HybridReqToTokenPool(8, 128, num_states=num_states, device="cpu", track=track, state_pool=states)
+    interval = None if track is None else track.interval
+    return MambaRadixCache(rows, make_allocator(page_size, size), track_interval=interval)
+
+
+def states_of(cache: MambaRadixCache) -> dict[int, tuple[int, ...]]:
+    """What every state slot stands after."""
+    states: Any = cache.req_to_token_pool
+    contents: dict[int, tuple[int, ...]] = states.state_pool.states
+    return contents
 
 
 class Driver:
@@ -195,16 +161,16 @@ class Driver:
         req.matched_protected_len = match.cache_protected_len
         req.mamba_cow_src = match.mamba_state_slot
         req.last_lock = self.cache.inc_lock_ref(match.last_node)
+        self.cache.evict(EvictParams(mamba_num=self.pool.num_missing_states([req])))
         rows = self.pool.alloc([req])
         if rows is not None:
             req.kv = ReqKvInfo(rows[0], cache_protected_len=req.matched_protected_len)
-            if self._grant_states(req):
-                if self._grow(req, len(req.prefix_indices), len(req.fill_ids), req.prefix_indices):
-                    self.live.append(req)
-                    return True
-                self.pool.free_mamba_cache(req)
-            self.pool.free(rows[0])
-        req.kv = None
+            self.pool.start_states([req])
+            if self._grow(req, len(req.prefix_indices), len(req.fill_ids), req.prefix_indices):
+                self.live.append(req)
+                return True
+            req.kv = None
+            self.pool.undo_alloc()
         self.cache.dec_lock_ref(req.last_lock)
         req.last_lock = None
         return False
@@ -278,7 +244,7 @@ class Driver:
             )
         if isinstance(self.allocator, SWAAllocator):
             self._check_window(spans)
-        if isinstance(self.pool, FakeStateRows):
+        if isinstance(self.pool, HybridReqToTokenPool):
             self._check_states()
 
     def _check_window(self, spans: list[tuple[Req, ReqKvInfo]]) -> None:
@@ -323,29 +289,26 @@ class Driver:
         self._run(req, start, end)
         return True
 
-    def _grant_states(self, req: Req) -> bool:
-        """States for ``req`` in a pool that has them, evicted from the tree if need be."""
-        if not isinstance(self.pool, FakeStateRows):
-            return True
-        missing = 1 + self.pool.track_places - self.pool.state_slots.available_size()
-        if missing > 0:
-            self.cache.evict(EvictParams(mamba_num=missing))
-        return self.pool.grant_states(req)
-
     def _run(self, req: Req, start: int, end: int) -> None:
         """Let the state of ``req`` see tokens ``[start, end)``, with a snapshot wherever one is due."""
-        if not isinstance(self.pool, FakeStateRows):
+        if not isinstance(self.pool, HybridReqToTokenPool):
             return
-        assert req.mamba_pool_idx is not None
-        state = self.pool.states[req.mamba_pool_idx]
-        assert len(state) == start, f"request {req.rid} extends from {start} with the state after {state}"
+        states = states_of(self.cache)
+        main = req.mamba_pool_idx
+        assert main is not None
+        assert len(states[main]) == start, (
+            f"{req.rid} extends from {start}, its state stands after {states[main]}"
+        )
         # A decoded token is appended to the ids after its slot is taken.
         ids = [*req.token_ids, *self.next_token]
-        interval = self.cache.track_interval
         for length in range(start + 1, end + 1):
-            self.pool.states[req.mamba_pool_idx] = tuple(ids[:length])
-            if interval is not None and length % interval == 0:
-                self.pool.track(req)
+            tracked = self.pool.begin_boundary(req, length, self.cache)
+            states[main] = tuple(ids[:length])
+            if tracked:
+                buffer = req.mamba_ping_pong_track_buffer
+                assert buffer is not None
+                states[buffer[req.mamba_next_track_idx]] = states[main]
+                self.pool.end_boundary(req, length)
 
     def _check_states(self) -> None:
         """Every state has one owner, and those of the tree stand after the tokens of their nodes."""
@@ -353,7 +316,8 @@ class Driver:
         owned = [*states.free_slots(), *self.cache.owned_states()]
         for req in self.live:
             assert req.mamba_pool_idx is not None
-            owned += [req.mamba_pool_idx, *(req.mamba_ping_pong_track_buffer or [])]
+            track = req.mamba_ping_pong_track_buffer or []
+            owned += [req.mamba_pool_idx, *(slot for slot in track if slot != NO_SLOT)]
         assert sorted(owned) == list(range(1, states.size + 1))
         for node in self.cache.tree.nodes():
             if node.mamba_slot is not None:
@@ -362,7 +326,7 @@ class Driver:
                 while above.parent is not None:
                     ids[:0] = unpack_ids(above.data)
                     above = above.parent
-                assert self.pool.states[node.mamba_slot] == tuple(ids)
+                assert states_of(self.cache)[node.mamba_slot] == tuple(ids)
 
     def _alloc(
         self, row: torch.Tensor, prefix: torch.Tensor | None, start: int, end: int

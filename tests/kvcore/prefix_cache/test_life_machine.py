@@ -16,6 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from kvcore.pools.track_buffer import TrackPolicy
 from kvcore.prefix_cache import EvictParams, maybe_cache_unfinished_req
 from tests.kvcore.prefix_cache.factories import (
     WINDOW,
@@ -151,10 +152,14 @@ MACHINES: list[tuple[str, Callable[[], Any], bool]] = [
     ("pure swa radix", make_pure_swa_radix, True),
     ("pure swa radix, bigram", lambda: make_pure_swa_radix(is_bigram=True), True),
     ("mamba radix", make_mamba_radix, False),
-    ("mamba radix, track buffers", lambda: make_mamba_radix(track_interval=3, num_states=12), False),
+    (
+        "mamba radix, track buffers",
+        lambda: make_mamba_radix(num_states=12, track=TrackPolicy(2, interval=3)),
+        False,
+    ),
     (
         "mamba radix, track buffers, page 2",
-        lambda: make_mamba_radix(2, num_states=14, track_interval=4),
+        lambda: make_mamba_radix(2, num_states=14, track=TrackPolicy(2, interval=4)),
         False,
     ),
 ]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kvcore.errors import ConfigurationError, InvariantViolation
+from kvcore.pools.track_buffer import TrackPolicy
 from kvcore.prefix_cache import (
     EvictParams,
     MambaRadixCache,
@@ -14,7 +15,6 @@ from kvcore.prefix_cache import (
 )
 from tests.kvcore.prefix_cache.factories import (
     Driver,
-    FakeStateRows,
     insert_ids,
     make_allocator,
     make_mamba_radix,
@@ -22,14 +22,16 @@ from tests.kvcore.prefix_cache.factories import (
     make_req,
     match_ids,
     match_len,
+    states_of,
 )
+
+TRACKS = [None, TrackPolicy(2, interval=4), TrackPolicy(1, interval=4), TrackPolicy(2, lazy=True, interval=4)]
 
 
 def state_of(cache: MambaRadixCache, ids: list[int]) -> tuple[int, ...] | None:
     """The state that a request for ``ids`` would start from."""
     slot = match_ids(cache, ids).mamba_state_slot
-    assert isinstance(cache.state_rows, FakeStateRows)
-    return None if slot is None else cache.state_rows.states[slot]
+    return None if slot is None else states_of(cache)[slot]
 
 
 def test_a_match_ends_at_the_deepest_state_not_at_the_last_cached_token() -> None:
@@ -47,7 +49,7 @@ def test_a_match_ends_at_the_deepest_state_not_at_the_last_cached_token() -> Non
 
 
 def test_a_branching_point_is_a_length_at_which_states_are_tracked() -> None:
-    cache = make_mamba_radix(2, track_interval=4)
+    cache = make_mamba_radix(2, track=TrackPolicy(2, interval=4))
     insert_ids(cache, [1, 2, 3, 4, 5, 6, 7, 8])
 
     assert match_ids(cache, [1, 2, 3, 4, 5, 6, 9]).mamba_branching_seqlen == 4
@@ -206,11 +208,11 @@ def test_without_a_state_slot_to_spare_a_request_goes_on_with_its_own_slots() ->
 
 
 def test_a_tracking_request_donates_its_last_snapshot() -> None:
-    driver = Driver(make_mamba_radix(2, track_interval=4))
+    driver = Driver(make_mamba_radix(2, track=TrackPolicy(2, interval=4)))
     req = make_req(list(range(11)))
     assert driver.admit(req, 7)
     assert req.mamba_ping_pong_track_buffer is not None
-    snapshot = req.mamba_ping_pong_track_buffer[0]
+    snapshot = req.mamba_ping_pong_track_buffer[driver.cache.state_rows.keep_idx(req)]
 
     maybe_cache_unfinished_req(req, driver.cache, chunked=True)
 
@@ -221,23 +223,23 @@ def test_a_tracking_request_donates_its_last_snapshot() -> None:
     driver.check()
 
 
-@pytest.mark.parametrize("track_interval", [None, 4])
-def test_a_finished_request_leaves_its_state_and_nothing_else(track_interval: int | None) -> None:
-    driver = Driver(make_mamba_radix(track_interval=track_interval))
+@pytest.mark.parametrize("track", TRACKS)
+def test_a_finished_request_leaves_its_state_and_nothing_else(track: TrackPolicy | None) -> None:
+    driver = Driver(make_mamba_radix(track=track))
     req = make_req(list(range(6)))
     assert driver.admit(req)
     driver.finish(req)
 
-    kept = 6 if track_interval is None else 4
+    kept = 6 if track is None else 4
     assert driver.cache.evictable_size() == kept
     assert state_of(driver.cache, list(range(6))) == tuple(range(kept))
     assert driver.cache.state_slots.available_size() == 7
     driver.check()
 
 
-@pytest.mark.parametrize("track_interval", [None, 4])
-def test_a_finished_state_that_the_tree_has_already_is_freed(track_interval: int | None) -> None:
-    driver = Driver(make_mamba_radix(track_interval=track_interval))
+@pytest.mark.parametrize("track", TRACKS)
+def test_a_finished_state_that_the_tree_has_already_is_freed(track: TrackPolicy | None) -> None:
+    driver = Driver(make_mamba_radix(track=track))
     for rid in ("first", "second"):
         assert driver.admit(make_req(list(range(4)), rid))
     for req in list(driver.live):
@@ -270,7 +272,9 @@ def test_states_that_would_not_stand_at_page_boundaries_are_refused(
     with pytest.raises(
         ConfigurationError, match=f"page_size {page_size} and track_interval {track_interval}"
     ):
-        make_mamba_radix(page_size, track_interval=track_interval)
+        make_mamba_radix(
+            page_size, track=None if track_interval is None else TrackPolicy(2, interval=track_interval)
+        )
 
 
 def test_a_pool_without_states_is_refused() -> None:
@@ -279,7 +283,7 @@ def test_a_pool_without_states_is_refused() -> None:
 
 
 def test_a_state_for_a_part_of_a_page_is_refused() -> None:
-    cache = make_mamba_radix(2, track_interval=4)
+    cache = make_mamba_radix(2, track=TrackPolicy(2, interval=4))
     slots = cache.allocator.alloc(4)
     assert slots is not None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from kvcore.pools.track_buffer import TrackPolicy
 from kvcore.prefix_cache import PrefixCache, maybe_cache_unfinished_req
 from tests.kvcore.prefix_cache.factories import (
     Driver,
@@ -45,7 +46,18 @@ CACHES: list[tuple[str, Callable[[], Any]]] = [
     ("pure swa radix", make_pure_swa_radix),
     ("pure swa radix, bigram", lambda: make_pure_swa_radix(is_bigram=True)),
     ("mamba radix", make_mamba_radix),
-    ("mamba radix, track buffers, page 2", lambda: make_mamba_radix(2, num_states=14, track_interval=4)),
+    (
+        "mamba radix, one track slot",
+        lambda: make_mamba_radix(num_states=10, track=TrackPolicy(1, interval=3)),
+    ),
+    (
+        "mamba radix, lazy track buffers",
+        lambda: make_mamba_radix(num_states=10, track=TrackPolicy(2, lazy=True, interval=4)),
+    ),
+    (
+        "mamba radix, track buffers, page 2",
+        lambda: make_mamba_radix(2, num_states=14, track=TrackPolicy(2, interval=4)),
+    ),
 ]
 every_cache = pytest.mark.parametrize("make", [make for _, make in CACHES], ids=[name for name, _ in CACHES])
 SHARING = [(name, make) for name, make in CACHES if "radix" in name and "disabled" not in name]
