@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-call"
 """A stand-in for a busy GPU: a device whose memory nobody can read, so that a path that reads it fails.
 
 Tensors live on torch's ``meta`` device, which has shapes and dtypes but no values. On a GPU each of the operations

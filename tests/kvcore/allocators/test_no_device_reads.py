@@ -17,7 +17,7 @@ from kvcore.allocators import (
     SWAAllocator,
     TokenAllocator,
 )
-from tests.kvcore.allocators.factories import ints
+from tests.kvcore.allocators.factories import ExtendArgs, ints
 from tests.kvcore.unreadable_device import UNREADABLE, DeviceReadError, no_device_reads
 
 if TYPE_CHECKING:
@@ -47,10 +47,18 @@ def make_allocators() -> list[TokenToKVPoolAllocator]:
     ]
 
 
-def make_extend(prefix: list[int], seq: list[int], dtype: torch.dtype) -> list[torch.Tensor]:
-    """The tensor arguments of an extend, device lengths beside host lengths."""
+def make_extend(prefix: list[int], seq: list[int], dtype: torch.dtype) -> ExtendArgs:
+    """The arguments of an extend, device lengths beside host lengths."""
     device_lens = torch.empty(len(prefix), dtype=dtype, device=UNREADABLE)
-    return [device_lens, ints(prefix, dtype), device_lens, ints(seq, dtype), device_lens]
+    num_tokens = sum(seq) - sum(prefix)
+    return ExtendArgs(
+        device_lens, ints(prefix, dtype), device_lens, ints(seq, dtype), device_lens, num_tokens
+    )
+
+
+def make_decode(seq: list[int], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    device_lens = torch.empty(len(seq), dtype=dtype, device=UNREADABLE)
+    return device_lens, ints(seq, dtype), device_lens
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -60,9 +68,9 @@ def test_a_request_lives_and_ends_without_a_wait(index: int, in_group: bool, dty
     allocator = make_allocators()[index]
     free = allocator.available_size()
     for _ in range(3):  # the second round runs on what the first has freed
-        first = allocator.alloc_extend(*make_extend([0, 0], [70, 1], dtype), 71)
-        more = allocator.alloc_extend(*make_extend([70], [600], dtype), 530)
-        step = allocator.alloc_decode(*make_extend([1, 600], [2, 601], dtype)[2:])
+        first = allocator.alloc_extend(*make_extend([0, 0], [70, 1], dtype))
+        more = allocator.alloc_extend(*make_extend([70], [600], dtype))
+        step = allocator.alloc_decode(*make_decode([2, 601], dtype))
         assert first is not None
         assert more is not None
         assert step is not None
@@ -81,7 +89,7 @@ def test_a_request_lives_and_ends_without_a_wait(index: int, in_group: bool, dty
 def test_window_slots_go_and_tails_come_without_a_wait(dtype: torch.dtype) -> None:
     swa = SWAAllocator(4096, 2048, 64, device=UNREADABLE)
 
-    row = swa.alloc_extend_swa_tail(*make_extend([0], [1000], dtype), 1000, swa_tail_len=232)
+    row = swa.alloc_extend_swa_tail(*make_extend([0], [1000], dtype), swa_tail_len=232)
     assert row is not None
     row = row.to(dtype)
     swa.free_swa_segment(row[768:896])
@@ -95,12 +103,10 @@ def test_compressed_attention_steps_without_a_wait() -> None:
     dsv4 = DSV4Allocator(DSV4PoolSizes(2560, 2560, 640, 20, 2560, 2560), 256, num_rows=4, device=UNREADABLE)
     lens = dsv4.compute_dsv4_state_lens([1, 2], [0, 0], [300, 200], "extend")
     extend = dsv4.alloc_extend_bundle(
-        *make_extend([0, 0], [300, 200], torch.int64), 500, rows=[1, 2], state_lens=lens
+        *make_extend([0, 0], [300, 200], torch.int64), rows=[1, 2], state_lens=lens
     )
     lens = dsv4.compute_dsv4_state_lens([1, 2], [300, 200], [301, 201], "decode")
-    step = dsv4.alloc_decode_bundle(
-        *make_extend([300, 200], [301, 201], torch.int64)[2:], rows=[1, 2], state_lens=lens
-    )
+    step = dsv4.alloc_decode_bundle(*make_decode([301, 201], torch.int64), rows=[1, 2], state_lens=lens)
 
     assert extend is not None
     assert step is not None
@@ -111,7 +117,7 @@ def test_compressed_attention_steps_without_a_wait() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_are_written_and_read_without_a_wait(dtype: torch.dtype) -> None:
     table = torch.empty((5, 100), dtype=torch.int32, device=UNREADABLE)
-    prefix, prefix_cpu, seq, seq_cpu, rows = make_extend([3, 0], [50, 20], dtype)
+    prefix, prefix_cpu, seq, seq_cpu, rows, _ = make_extend([3, 0], [50, 20], dtype)
     slots = torch.empty(67, dtype=dtype, device=UNREADABLE)
 
     kernels.write_req_to_token(table, rows, prefix, prefix_cpu, seq, seq_cpu, slots[:3], slots)
