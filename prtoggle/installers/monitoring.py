@@ -1,0 +1,159 @@
+"""Reach by `sys.monitoring` (Python 3.12 and later): events of single code objects, each heard once.
+
+The code that runs is the edited code itself. An event that came is disabled at its place, so that a function
+costs what it would without once each of its lines was run; lines that never run cost nothing anyway.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from prtoggle.recompile import nested_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import CodeType
+
+    from prtoggle.installers.base import Spot
+
+_NAME: Final = "prtoggle"
+# 0, 1, 2 and 5 are meant for debuggers, coverage, profilers and optimisers.
+_TOOL_IDS: Final = (4, 3)
+
+_monitoring: Any = getattr(sys, "monitoring", None)
+
+
+class Monitor:
+    """The process's one user of `sys.monitoring` for reach."""
+
+    def __init__(self, tool_id: int) -> None:
+        self._tool_id = tool_id
+        # Watched code objects by id; an entry goes when its code object does.
+        self._codes: dict[int, _Watched] = {}
+        events = _monitoring.events
+        _monitoring.register_callback(tool_id, events.PY_START, self._started)
+        _monitoring.register_callback(tool_id, events.LINE, self._line)
+
+    def watch(
+        self, code: CodeType, called: Callable[[], None], reached: Sequence[tuple[Spot, Callable[[], None]]]
+    ) -> None:
+        """Call `called` when the function starts, and what comes with each spot when it is reached."""
+        watched = self._watched(code)
+        watched.called.append(called)
+        for spot, told in reached:
+            found = _trigger(code, spot)
+            if found is not None:
+                part, lines = found
+                self._watched(part).lines.append((lines, told))
+        for part in _with_nested(code):
+            self._arm(part)
+
+    def rearm_all(self) -> None:
+        """Begin again, as after a fork: what the parent's calls reached says nothing of the child's."""
+        for watched in list(self._codes.values()):
+            code = watched.code()
+            if code is not None:
+                _monitoring.set_local_events(self._tool_id, code, 0)
+                self._arm(code)
+
+    def _watched(self, code: CodeType) -> _Watched:
+        known = self._codes.get(id(code))
+        if known is None:
+            known = self._codes[id(code)] = _Watched(weakref.ref(code))
+            weakref.finalize(code, self._codes.pop, id(code), None).atexit = False
+        return known
+
+    def _arm(self, code: CodeType) -> None:
+        watched = self._codes.get(id(code))
+        if watched is not None:
+            events = _monitoring.events
+            wanted = (events.PY_START if watched.called else 0) | (events.LINE if watched.lines else 0)
+            _monitoring.set_local_events(self._tool_id, code, wanted)
+
+    def _started(self, code: CodeType, _offset: int) -> object:
+        watched = self._codes.get(id(code))
+        for told in watched.called if watched else ():
+            told()
+        return _monitoring.DISABLE
+
+    def _line(self, code: CodeType, line: int) -> object:
+        watched = self._codes.get(id(code))
+        for lines, told in watched.lines if watched else ():
+            if line in lines:
+                told()
+        return _monitoring.DISABLE
+
+
+class _Watched:
+    def __init__(self, code: weakref.ref[CodeType]) -> None:
+        self.code = code
+        self.called: list[Callable[[], None]] = []
+        self.lines: list[tuple[frozenset[int], Callable[[], None]]] = []
+
+
+def make_monitor() -> Monitor | None:
+    """A monitor with a tool id of its own; None before Python 3.12 and when other tools hold all free ids."""
+    if _monitoring is None:
+        return None
+    for tool_id in _TOOL_IDS:
+        if _monitoring.get_tool(tool_id) is None:
+            _monitoring.use_tool_id(tool_id, _NAME)
+            return Monitor(tool_id)
+    return None
+
+
+def _with_nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for nested in nested_codes(code):
+        yield from _with_nested(nested)
+
+
+def _trigger(code: CodeType, spot: Spot) -> tuple[CodeType, frozenset[int]] | None:
+    """The code object, and lines of it, whose event means that the spot was reached; None when none does."""
+    parts = list(_with_nested(code))
+    if spot.indent is not None:
+        found = [(part, _deletion_lines(part, spot.lines[0], spot.indent)) for part in parts]
+    else:
+        found = [(part, _inside(part, spot)) for part in parts]
+    found = [(part, lines) for part, lines in found if lines]
+    if found:
+        # What runs first: a definition before its body. The outer one comes first where both begin in one
+        # line.
+        return min(found, key=lambda pair: min(pair[1]))
+    around = [(span, part, line) for part in parts for span, line in _around(part, spot)]
+    if not around:
+        return None
+    _, part, line = min(around, key=lambda item: item[0])
+    return part, frozenset({line})
+
+
+def _inside(code: CodeType, spot: Spot) -> frozenset[int]:
+    first, last = spot.lines[0], spot.lines[-1]
+    return frozenset(start for start, _, _ in _positions(code) if first <= start <= last)
+
+
+def _around(code: CodeType, spot: Spot) -> Iterator[tuple[int, int]]:
+    """Extents and first lines of what the spot is in the middle of: a closing bracket, a folded constant."""
+    for start, end, _ in _positions(code):
+        if start < spot.lines[0] <= end:
+            yield end - start, start
+
+
+def _deletion_lines(code: CodeType, line: int, indent: int) -> frozenset[int]:
+    """The line that stands where text was taken out, or the last one of the same block before it."""
+    columns: dict[int, int] = {}
+    for start, _, column in _positions(code):
+        columns[start] = min(column, columns.get(start, column))
+    if columns.get(line) == indent:
+        return frozenset({line})
+    before = [start for start, column in columns.items() if start < line and column == indent]
+    return frozenset({max(before)}) if before else frozenset()
+
+
+def _positions(code: CodeType) -> Iterator[tuple[int, int, int]]:
+    """First line, last line and column of every instruction that has them."""
+    for start, end, column, _ in code.co_positions():
+        if start is not None and end is not None and column is not None:
+            yield start, end, column

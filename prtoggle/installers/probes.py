@@ -1,0 +1,240 @@
+"""Probes that tell once that a function was called or a statement reached, and then take themselves out.
+
+A probe is one statement in the syntax tree, so the compiler makes the code and line numbers stay. Once a
+probe has told what it had to, the function's code is exchanged for one without it: the plain code when
+every probe of the function was hit, else a form of it with only the open probes. That also holds for
+functions that nobody registered (born with their module, nested, methods of classes made in functions):
+they are found through their code object.
+
+    installed: called? reached?  --hit-->  reached?  --hit-->  plain
+
+A probe that is hit for the first time only tells; the exchange waits for its second hit, because one call
+often hits all probes, and then the plain code is due at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import gc
+import itertools
+import threading
+import weakref
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from prtoggle.recompile import FUTURE_FLAGS, codes_named, moved, nested_codes, same_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from prtoggle.installers.spot_places import Block
+
+# The name under which a probe finds its hit function, from any module's code.
+NAME: Final = "__prtoggle_probe__"
+
+# Held while a function's code is looked at and exchanged, here and by the engine.
+LOCK: Final = threading.RLock()
+
+
+@dataclass(slots=True, eq=False)
+class Probe:
+    """One probe: what it tells, and where it stands in the tree."""
+
+    name: str
+    told: Callable[[], None]
+    block: Block
+    node: ast.expr
+    hits: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Instrumented:
+    """One syntax tree with the probes that were put into it."""
+
+    tree: ast.AST
+    probes: list[Probe]
+
+    def compiled(self, kept: Sequence[Probe], flags: int, filename: str) -> CodeType:
+        """The tree's code with only the probes `kept`; the tree itself stays as it is."""
+        removed = [probe for probe in self.probes if probe not in kept]
+        for probe in removed:
+            probe.block.remove(probe.node)
+        try:
+            tree: Any = self.tree
+            code: CodeType = compile(tree, filename, "exec", flags, dont_inherit=True)
+        finally:
+            for probe in reversed(removed):
+                probe.block.insert(probe.node)
+        return code
+
+
+class ProbedFunction:
+    """One edited function: the code without probes, the code with all of them, and the forms between.
+
+    Keeps neither a function nor the plain code alive; it is forgotten when the plain code is gone.
+    """
+
+    def __init__(
+        self, plain: CodeType, installed: CodeType, probes: tuple[Probe, ...], source: Instrumented
+    ) -> None:
+        self._plain = weakref.ref(plain)
+        self._installed = installed
+        self._forms = [installed]
+        self._source: Instrumented | None = source
+        self.probes = probes
+        self.present = installed
+
+    def advance(self) -> None:
+        """Let every function that runs a form of this one run the form that is due now."""
+        open_probes = [probe for probe in self.probes if not probe.hits]
+        due = self._form(open_probes) if open_probes else self._plain()
+        if due is None or due is self.present:
+            return
+        self.present = due
+        _exchange(self._forms, due)
+        if open_probes:
+            self._forms.append(due)
+
+    def rearm(self) -> None:
+        """Put all probes back, as after a fork: what the parent's calls hit says nothing of the child's."""
+        for probe in self.probes:
+            probe.hits = 0
+            _spent.discard(probe.name)
+        plain = self._plain()
+        if self.present is not self._installed and plain is not None:
+            _exchange([plain, *self._forms[1:]], self._installed)
+            self.present = self._installed
+
+    def is_form(self, code: CodeType) -> bool:
+        """Whether the code is this function's, with some of its probes, all or none."""
+        return code is self._plain() or any(code is form for form in self._forms)
+
+    def _form(self, open_probes: Sequence[Probe]) -> CodeType | None:
+        """The function with only these probes; None when it cannot be made for certain."""
+        plain = self._plain()
+        if self._source is None or plain is None:
+            return None
+        bare = self._compiled(())
+        # Whatever else takes part in compiling this module would be missing from a form: then there is none.
+        if bare is None or not same_code(bare, plain):
+            self._source = None
+            return None
+        return self._compiled(open_probes)
+
+    def _compiled(self, kept: Sequence[Probe]) -> CodeType | None:
+        assert self._source is not None, self._installed
+        like = self._installed
+        root = self._source.compiled(kept, like.co_flags & FUTURE_FLAGS, like.co_filename)
+        found = codes_named(root, like.co_qualname)
+        exact = [code for code in found if code.co_firstlineno == like.co_firstlineno] or found
+        if len(exact) != 1:
+            return None
+        return moved(exact[0], like.co_firstlineno - exact[0].co_firstlineno, like.co_filename)
+
+
+# Probes that may still tell something, by name; names of those that told and whose function has advanced.
+_by_name: dict[str, tuple[Probe, ProbedFunction | None]] = {}
+_spent: set[str] = set()
+# Probed functions by the id of the code with all probes, which they keep alive.
+_functions: dict[int, ProbedFunction] = {}
+_serial = itertools.count(1)
+
+
+def insert(tree: ast.AST, places: Sequence[tuple[Block, Callable[[], None]]]) -> Instrumented:
+    """Put a probe into each place of the tree; at its first hit it calls what comes with the place."""
+    setattr(builtins, NAME, hit)
+    probes = []
+    for block, told in places:
+        name = f"prtoggle probe {next(_serial)}"
+        node = ast.Call(ast.Name(NAME, ast.Load()), [ast.Constant(name)], [])
+        probe = Probe(name, told, block, node)
+        block.insert(node)
+        probes.append(probe)
+        _by_name[name] = (probe, None)
+    return Instrumented(tree, probes)
+
+
+def register(plain: CodeType, installed: CodeType, source: Instrumented) -> None:
+    """Learn which function the probes of `source` that are in `installed` belong to."""
+    names = set(_probe_names(installed))
+    probes = tuple(probe for probe in source.probes if probe.name in names)
+    function = ProbedFunction(plain, installed, probes, source)
+    _functions[id(installed)] = function
+    for probe in probes:
+        _by_name[probe.name] = (probe, function)
+    weakref.finalize(plain, _forget, id(installed), probes).atexit = False
+
+
+def _forget(installed_id: int, probes: Sequence[Probe]) -> None:
+    _functions.pop(installed_id, None)
+    for probe in probes:
+        _by_name.pop(probe.name, None)
+        _spent.discard(probe.name)
+
+
+def present(installed: CodeType) -> CodeType:
+    """What is due for a function where `installed` was put first: itself, a form of it, or the plain code."""
+    function = _functions.get(id(installed))
+    return installed if function is None else function.present
+
+
+def is_form_of(code: CodeType, installed: CodeType) -> bool:
+    """Whether `code` is what a probe has made of `installed`."""
+    function = _functions.get(id(installed))
+    return function is not None and function.is_form(code)
+
+
+def rearm_all() -> None:
+    """Put every probe back into its function: for the child after a fork."""
+    for function in list(_functions.values()):
+        function.rearm()
+
+
+def hit(name: str) -> None:
+    """Called by a probe. Cheap once there is nothing more to tell: a frame in flight may loop over it."""
+    if name in _spent or name not in _by_name:
+        return
+    probe, function = _by_name[name]
+    probe.hits += 1
+    if probe.hits == 1:
+        probe.told()
+    if function is None:
+        # In a module's own statements, which run once.
+        _spent.add(name)
+    # While somebody flips toggles, the exchange waits for the next hit rather than for them.
+    elif (probe.hits > 1 or all(other.hits for other in function.probes)) and LOCK.acquire(blocking=False):
+        try:
+            _spent.add(name)
+            function.advance()
+        finally:
+            LOCK.release()
+
+
+# torch.compile then calls it while it traces, instead of tracing it: what is traced counts as reached.
+hit._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001  # its own function's mark
+
+
+def _probe_names(code: CodeType) -> Iterator[str]:
+    if NAME in code.co_names:
+        yield from (const for const in code.co_consts if isinstance(const, str))
+    for nested in nested_codes(code):
+        yield from _probe_names(nested)
+
+
+def _exchange(old: Sequence[CodeType], new: CodeType) -> None:
+    """Let every function that runs an old code, or one nested in it, run what corresponds in the new."""
+    pairs = {id(before): (before, after) for code in old for before, after in _corresponding(code, new)}
+    for referrer in gc.get_referrers(*(before for before, _ in pairs.values())):
+        if type(referrer) is FunctionType:
+            before, after = pairs.get(id(referrer.__code__), (None, None))
+            if before is not None and after is not None and before.co_freevars == after.co_freevars:
+                referrer.__code__ = after
+
+
+def _corresponding(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    if old is not new:
+        yield old, new
+        for before, after in zip(nested_codes(old), nested_codes(new), strict=True):
+            yield from _corresponding(before, after)
