@@ -7,6 +7,7 @@ KVCacheError
 ├── PageAlignmentError (ValueError)  a run of slots, or a number of them, is no whole number of pages
 ├── KvReuseError (RuntimeError)      a diffusion block cannot go on in the slots that it kept
 ├── FreeGroupError (RuntimeError)    a free group was begun inside another one
+├── NotEnoughMemory (RuntimeError)   the memory budget holds no usable pool
 ├── ConfigurationError (ValueError)  arguments that no pool or stack can be built from
 └── InvariantViolation (AssertionError)  the checker of kvcore.invariants found a broken law
 """
@@ -40,6 +41,10 @@ class KvReuseError(KVCacheError, RuntimeError):
 
 class FreeGroupError(KVCacheError, RuntimeError):
     """A free group was begun inside another one; groups do not nest."""
+
+
+class NotEnoughMemory(KVCacheError, RuntimeError):
+    """The memory budget, after what must come off it first, holds no usable pool."""
 
 
 class ConfigurationError(KVCacheError, ValueError):
