@@ -82,7 +82,7 @@ def insert_ids(cache: Any, ids: list[int], *, extra_key: str | None = None, **kw
     """Insert ``ids`` with fresh slots, free what turns out to be a duplicate, return the slots offered."""
     key = RadixKey(ids, extra_key, cache.is_bigram)
     length = cache.cached_len(key)
-    slots = cache.allocator.alloc(length)
+    slots: torch.Tensor | None = cache.allocator.alloc(length)
     assert slots is not None
     if isinstance(cache, MambaRadixCache):
         kwargs["mamba_slot"] = state_after(cache, ids)

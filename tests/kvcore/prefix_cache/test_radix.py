@@ -240,7 +240,12 @@ def test_eviction_of_many_leaves_makes_one_free() -> None:
         insert_ids(cache, [first] * 8)
     calls: list[torch.Tensor] = []
     free_segment = cache.allocator.free_segment
-    cache.allocator.free_segment = lambda slots: (calls.append(slots), free_segment(slots))[1]  # type: ignore[method-assign]
+
+    def spy(slots: torch.Tensor) -> None:
+        calls.append(slots)
+        free_segment(slots)
+
+    cache.allocator.free_segment = spy  # type: ignore[method-assign]
 
     assert cache.evict(EvictParams(64)).num_tokens_evicted == 64
     assert [len(slots) for slots in calls] == [64]

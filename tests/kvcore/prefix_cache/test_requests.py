@@ -222,6 +222,7 @@ def test_what_somebody_else_owns_at_the_front_of_a_row_is_not_freed(
     assert not driver.cache.match_prefix(driver.cache.request_key(borrower, A)).device_indices.tolist()
     driver.allocator.free_segment(driver.row(borrower)[:8])
     driver.row(borrower)[:8] = driver.row(owner)[:8]
+    assert borrower.kv is not None
     borrower.kv.cache_protected_len = 8
     before = driver.allocator.available_size()
 
@@ -249,6 +250,7 @@ def test_stripping_the_output_below_the_protected_part_frees_nothing_of_the_tree
     req = make_req(A[:5], output_ids=A[5:16])
     assert driver.admit(req)
     maybe_cache_unfinished_req(req, driver.cache)
+    assert req.kv is not None
     protected = req.kv.cache_protected_len
 
     driver.cache.cache_finished_req(req, kv_len=5)
