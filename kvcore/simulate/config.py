@@ -24,8 +24,9 @@ _COMPUTE_DEFAULTS: dict[str, Any] = {
     "pool_size": 2048,
 }
 """A computed token costs a thousand times a counted one, so everything is smaller with ``compute``."""
-_SHRINK = 16
-"""Trace lengths are divided by this with ``compute``."""
+_COMPUTE_WINDOW = 24
+_PROMPT_SHRINK, _OUTPUT_SHRINK = 16, 4
+"""Trace lengths are divided by these with ``compute``."""
 _WINDOW = 128
 _ALGORITHMS = {
     "none": None,
@@ -67,7 +68,11 @@ class SimulationConfig:
     def from_options(cls, options: Mapping[str, Any]) -> SimulationConfig:
         """From options by name; ``None`` stands for "not given" and leaves the default in force."""
         given = {name: value for name, value in options.items() if value is not None}
-        defaults = _COMPUTE_DEFAULTS if given.get("compute") else {}
+        defaults: dict[str, Any] = {}
+        if given.get("compute"):
+            defaults = dict(_COMPUTE_DEFAULTS)
+            if given.get("cache") == "swa":
+                defaults["window"] = _COMPUTE_WINDOW
         return cls(**{**defaults, **given})
 
     def __post_init__(self) -> None:
@@ -155,9 +160,14 @@ class SimulationConfig:
         return _WINDOW if self.window is None else self.window
 
     @property
-    def shrink(self) -> int:
-        """What the lengths of the trace are divided by."""
-        return _SHRINK if self.compute else 1
+    def prompt_shrink(self) -> int:
+        """What the prompts of the trace are divided by."""
+        return _PROMPT_SHRINK if self.compute else 1
+
+    @property
+    def output_shrink(self) -> int:
+        """What the outputs of the trace are divided by."""
+        return _OUTPUT_SHRINK if self.compute else 1
 
     def describe(self) -> str:
         """The settings that matter most, in one line."""

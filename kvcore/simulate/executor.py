@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class Executor(Protocol):
     """Runs batches in the order in which they are launched, ahead of the host by one step."""
 
+    compared: int
+    """Token positions whose logits have been compared with a reference."""
+
     def extend(self, batch: ScheduleBatch) -> list[Sequence[int]]:
         """New tokens per request: one where the extend reached the end, none after a chunk in the middle."""
         ...
@@ -36,6 +39,7 @@ class CountingExecutor:
 
     def __init__(self, acceptance: AcceptanceModel) -> None:
         self._acceptance = acceptance
+        self.compared = 0
 
     def extend(self, batch: ScheduleBatch) -> list[Sequence[int]]:
         """One token where the prompt ends."""

@@ -137,10 +137,14 @@ class Loop:
         with self._guard("retract_decode", self._running.reqs):
             retraction = self._running.retract_decode()
         for req in (*retraction.retracted, *retraction.aborted):
-            self._executor.forget(req)
+            self._forget(req)
         self._result.retractions += len(retraction.retracted)
         self._result.aborted += len(retraction.aborted)
         self._queue.send_back(retraction.retracted)
+
+    def _forget(self, req: Req) -> None:
+        with self._guard("the comparison with a dense pass", (req,)):
+            self._executor.forget(req)
 
     def _settle(self, launched: Launched) -> None:
         """Learn what a step produced, hand finished prompts to the cache, release finished requests."""
@@ -155,7 +159,7 @@ class Loop:
             done = advance_request(req, tokens, verified=launched.verified)
             self._result.output_tokens += len(req.output_ids) - said
             if done:
-                self._executor.forget(req)
+                self._forget(req)
                 with self._guard("release_kv_cache", (req,)):
                     release_kv_cache(req, self._stack.tree_cache)
                 finished += 1

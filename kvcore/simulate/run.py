@@ -10,6 +10,9 @@ from kvcore.simulate.acceptance import AcceptanceModel
 from kvcore.simulate.admission import Admission
 from kvcore.simulate.checks import Checks
 from kvcore.simulate.clock import VirtualClock
+from kvcore.simulate.compute.decoder import VOCAB_SIZE, Decoder, DecoderShape
+from kvcore.simulate.compute.executor import ComputingExecutor
+from kvcore.simulate.compute.stores import build_store
 from kvcore.simulate.executor import CountingExecutor
 from kvcore.simulate.loop import Loop
 from kvcore.simulate.result import SimulationResult
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kvcore.simulate.config import SimulationConfig
+    from kvcore.simulate.executor import Executor
+    from kvcore.simulate.stack import Stack
     from kvcore.simulate.trace import TraceRequest
 
 
@@ -50,8 +55,10 @@ def simulate(
     soon as the stack breaks a promise, ConfigurationError when no such stack can be built.
     """
     stack = build_stack(config)
-    if config.shrink > 1:
-        requests = [shrink(request, config.shrink) for request in requests]
+    requests = [
+        shrink(request, prompt_factor=config.prompt_shrink, output_factor=config.output_shrink)
+        for request in requests
+    ]
     lengths = [Lengths(request.input_len, request.output_len) for request in requests]
     result = SimulationResult(
         requests=len(requests),
@@ -61,11 +68,15 @@ def simulate(
     guard = Guard(stack.rows.max_context_len)
     checks = Checks(stack, guard, result, every_step=config.check == "every-step")
     queue = WaitingQueue(
-        requests, partial(make_req, context_len=config.context_len, block_len=TRACE_BLOCK // config.shrink)
+        requests,
+        partial(
+            make_req,
+            context_len=config.context_len,
+            block_len=TRACE_BLOCK // config.prompt_shrink,
+            vocab_size=VOCAB_SIZE if config.compute else None,
+        ),
     )
-    executor = CountingExecutor(
-        AcceptanceModel(seed=config.seed, max_drafts=config.max_drafts_accepted, topk=config.num_branches)
-    )
+    executor = _make_executor(config, stack)
     admission = Admission(stack, queue, guard, result, chunk_size=config.chunk_size)
     clock, series = VirtualClock(), Series()
     loop = Loop(stack, queue, admission, executor, checks, clock, guard, result, series)
@@ -73,9 +84,27 @@ def simulate(
     loop.run(on_progress)
     checks.at_end()
     result.wall_s = time.perf_counter() - started
+    result.compared_tokens = executor.compared
     result.evicted_tokens = stack.evictions.num_tokens
     result.evicted_window_tokens = stack.evictions.num_window_tokens
     result.evicted_states = stack.evictions.num_states
     result.tombstones = stack.tombstones()
     result.virtual_s = clock.now_ms / 1000.0
     return Outcome(result, series.samples)
+
+
+def _make_executor(config: SimulationConfig, stack: Stack) -> Executor:
+    if not config.compute:
+        drafts = config.max_drafts_accepted
+        return CountingExecutor(
+            AcceptanceModel(seed=config.seed, max_drafts=drafts, topk=config.num_branches)
+        )
+    # Under overlap a step may run, and be dropped, for a request that has reached the context.
+    shape = DecoderShape(window=stack.window, max_positions=stack.rows.max_context_len)
+    return ComputingExecutor(
+        Decoder(shape, seed=config.seed),
+        build_store(stack.allocator, shape),
+        topk=config.num_branches,
+        num_draft_tokens=config.num_draft_tokens,
+        seed=config.seed,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kvcore.page_math import ceil_div
 from kvcore.req import Req
 from kvcore.simulate.token_ids import prompt_ids
 
@@ -41,10 +42,12 @@ def cut_to_context(lengths: Lengths, context_len: int) -> Lengths:
     return Lengths(prompt, min(lengths.output, context_len - prompt))
 
 
-def shrink(request: TraceRequest, factor: int) -> TraceRequest:
-    """The request with lengths divided by ``factor``, rounded up; its blocks keep their ids."""
+def shrink(request: TraceRequest, *, prompt_factor: int, output_factor: int) -> TraceRequest:
+    """The request with its lengths divided, rounded up; blocks keep their ids, and so what they share."""
     return replace(
-        request, input_len=-(-request.input_len // factor), output_len=-(-request.output_len // factor)
+        request,
+        input_len=ceil_div(request.input_len, prompt_factor),
+        output_len=ceil_div(request.output_len, output_factor),
     )
 
 

@@ -10,10 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VOCAB_SIZE = 509
+"""A prime, so that blocks of consecutive trace ids do not wrap onto each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +30,7 @@ class DecoderShape:
     num_heads: int = 4
     num_kv_heads: int = 2
     head_dim: int = 16
-    vocab_size: int = 509
-    """A prime, so that blocks of consecutive trace ids do not wrap onto each other."""
+    vocab_size: int = VOCAB_SIZE
     window: int | None = None
     """Earlier tokens that layer 0 sees besides the token itself; ``None``: all layers see everything."""
     max_positions: int = 1024
@@ -86,8 +91,8 @@ class Decoder:
         half = shape.head_dim // 2
         self._frequencies = 10_000.0 ** (-torch.arange(half, dtype=torch.float32) / half)
         # Values depend on positions through this; rotation alone reaches only queries and keys.
-        self.position_embedding = torch.randn(shape.max_positions, width, generator=generator)
-        self._sampling_noise = torch.rand(shape.max_positions, shape.vocab_size, generator=generator)
+        self.position_embedding = _table(torch.randn, shape.max_positions, width, seed=seed + 1)
+        self._sampling_noise = _table(torch.rand, shape.max_positions, shape.vocab_size, seed=seed + 2)
 
     def embed(self, token_ids: list[int], positions: torch.Tensor) -> torch.Tensor:
         """Float32 [n, width]; ids of any size are folded into the vocabulary."""
@@ -124,6 +129,12 @@ class Decoder:
         gumbel = -torch.log(-torch.log(self._sampling_noise[positions].clamp(1e-6, 1.0 - 1e-6)))
         tokens: list[int] = (logits + gumbel).argmax(dim=-1).tolist()
         return tokens
+
+
+def _table(draw: Callable[..., torch.Tensor], num_rows: int, num_columns: int, *, seed: int) -> torch.Tensor:
+    """Random rows; the first ones do not depend on how many there are, so decoders of any length agree."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.stack([draw(num_columns, generator=generator) for _ in range(num_rows)])
 
 
 def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

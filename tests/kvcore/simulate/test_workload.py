@@ -37,11 +37,14 @@ def test_a_request_carries_its_ids_its_limit_and_its_line() -> None:
 
 def test_shrinking_divides_lengths_and_keeps_what_is_shared() -> None:
     requests = [TraceRequest(1, 0.0, 1024, 30, (1, 2)), TraceRequest(2, 0.0, 1500, 9, (1, 3, 4))]
-    reqs = [make_req(shrink(r, 16), context_len=4096, block_len=32, vocab_size=509) for r in requests]
+    reqs = [
+        make_req(shrink(r, prompt_factor=16, output_factor=4), context_len=4096, block_len=32, vocab_size=509)
+        for r in requests
+    ]
 
     ids = [req.origin_input_ids for req in reqs]
     assert [len(one) for one in ids] == [64, 94]
-    assert [req.max_new_tokens for req in reqs] == [2, 1]
+    assert [req.max_new_tokens for req in reqs] == [8, 3]
     assert ids[0][:32] == ids[1][:32]
     assert ids[0][32] != ids[1][32]
     assert max(ids[0] + ids[1]) < 509
