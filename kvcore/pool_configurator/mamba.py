@@ -61,6 +61,6 @@ def configure_mamba_pool(
     if num_states <= 0 or rest <= 0:
         raise NotEnoughMemory(
             f"not enough memory: {num_states} states of {state_bytes} bytes leave {rest} of {budget_bytes} "
-            "bytes for keys and values; raise mem_fraction_static, or change the ratio or the number of states"
+            "bytes for keys and values; raise mem_fraction_static, or ask for fewer states"
         )
     return MambaPoolSize(num_states, rest)

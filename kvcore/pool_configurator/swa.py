@@ -140,8 +140,8 @@ def _whole_pages(num_tokens: float, page_size: int, max_total_tokens: int | None
     whole = align_down(limited, page_size)
     if whole <= 0:
         raise NotEnoughMemory(
-            f"not enough memory: room for {int(num_tokens)} tokens (limit {max_total_tokens}) is not one page "
-            f"of {page_size}; raise mem_fraction_static, or lower the number of requests or the window"
+            f"not enough memory: room for {int(num_tokens)} tokens (limit {max_total_tokens}) are not one "
+            f"page of {page_size}; raise mem_fraction_static, or lower the number of requests or the window"
         )
     return whole
 
