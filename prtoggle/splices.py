@@ -9,7 +9,7 @@ one offset the order of what is put in is fixed by `Rank`:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,12 @@ class EditedLines:
     splice: Splice
     first: int
     last: int
+
+
+def moved_splice(splice: Splice, by: int) -> Splice:
+    """The same change in a text that begins `by` characters earlier (later, when negative)."""
+    anchor = (splice.anchor[0] + by, splice.anchor[1] + by)
+    return replace(splice, start=splice.start + by, end=splice.end + by, anchor=anchor)
 
 
 def merge(splices: Iterable[Splice]) -> tuple[Splice, ...]:

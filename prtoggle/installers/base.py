@@ -66,6 +66,8 @@ class Spot:
     target: str
     edit_index: int
     lines: tuple[int, ...]
+    # Of a deletion: the column where the deleted lines began, which tells the block that they stood in.
+    indent: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +83,8 @@ class Variant:
     probed: CodeType | None
     defaults: tuple[object, ...] | None
     kwdefaults: dict[str, object] | None
+    # None where no edit changed an annotation: the function's own are left alone then.
+    annotations: dict[str, object] | None
     # The function's lines as they now read, decorators first, with the indentation of the file ("\n" line
     # ends). The first of them is line `code.co_firstlineno` of the linecache entry of `code.co_filename`.
     lines: tuple[str, ...]

@@ -1,0 +1,110 @@
+"""The public verbs: revert, reverted, active."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar, cast, final
+
+from prtoggle import engine
+from prtoggle.spec import Toggle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator
+    from types import TracebackType
+
+    from prtoggle.engine import Handle
+    from prtoggle.states import ToggleState
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+
+def revert(*toggles: int | str | Toggle) -> Handle:
+    """Take the fixes of `toggles` (ids or `Toggle` values) out of this process.
+
+    All of them take effect, or none: then a `PrToggleError` says why. A module that is not loaded is not
+    imported; its toggles wait for it. Put the fixes back with the handle's `restore`.
+    """
+    if not toggles:
+        raise TypeError("revert needs at least one toggle: an id or a Toggle")
+    return engine.revert(_resolved(toggles))
+
+
+def _resolved(toggles: tuple[int | str | Toggle, ...]) -> list[Toggle]:
+    """The toggles of the ids. Raises UnknownToggleError when no catalogue has one."""
+    ids = [toggle for toggle in toggles if not isinstance(toggle, Toggle)]
+    if not ids:
+        return [toggle for toggle in toggles if isinstance(toggle, Toggle)]
+    from prtoggle.catalog import Catalog  # noqa: PLC0415  # reads YAML, which a caller with toggles does without
+
+    catalog = Catalog.discover()
+    return [toggle if isinstance(toggle, Toggle) else catalog.get(toggle) for toggle in toggles]
+
+
+@final
+class Reverted:
+    """Toggles that are reverted while a block, or a decorated function, runs.
+
+    A decorated generator, coroutine or asynchronous generator holds the toggles while it runs, not while it
+    is made.
+    """
+
+    __slots__ = ("_handles", "_toggles")
+
+    def __init__(self, toggles: tuple[int | str | Toggle, ...]) -> None:
+        self._toggles = toggles
+        self._handles: list[Handle] = []
+
+    def __enter__(self) -> Handle:
+        handle = revert(*self._toggles)
+        self._handles.append(handle)
+        return handle
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._handles.pop().restore()
+
+    def __call__(self, function: _F) -> _F:
+        """The function, run with the toggles reverted."""
+        toggles = self._toggles
+        wrapper: Any
+        if inspect.isasyncgenfunction(function):
+
+            async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+                with Reverted(toggles):
+                    async for item in function(*args, **kwargs):
+                        yield item
+
+        elif inspect.iscoroutinefunction(function):
+
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with Reverted(toggles):
+                    return await function(*args, **kwargs)
+
+        elif inspect.isgeneratorfunction(function):
+
+            def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                with Reverted(toggles):
+                    return (yield from function(*args, **kwargs))
+
+        else:
+
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with Reverted(toggles):
+                    return function(*args, **kwargs)
+
+        wrapped: Any = functools.wraps(function)(wrapper)
+        return cast("_F", wrapped)
+
+
+def reverted(*toggles: int | str | Toggle) -> Reverted:
+    """The toggles for the length of a `with` block, or of each call of the function that this decorates."""
+    if not toggles:
+        raise TypeError("reverted needs at least one toggle: an id or a Toggle")
+    return Reverted(toggles)
+
+
+def active() -> list[ToggleState]:
+    """How every toggle that is reverted in this process stands: armed, active or failed."""
+    return engine.states()

@@ -1,0 +1,112 @@
+"""What was loaded with edits in its source: the record by which a function born reverted is restored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prtoggle.splices import merge
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from prtoggle.installers.base import Spot
+    from prtoggle.sites import Site
+    from prtoggle.slots import Slot
+    from prtoggle.source_text import ModuleSource
+    from prtoggle.splices import Splice
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """One function of a module that was loaded with edits, `lines[start:end]` of the unedited module.
+
+    `splices` count from the beginning of the function and are None when an edit reaches beyond it: such a
+    function cannot be restored on its own.
+    """
+
+    qualname: str
+    start: int
+    end: int
+    filename: str
+    splices: dict[Slot, tuple[Splice, ...]] | None
+    slots: frozenset[Slot]
+    # Where its edits stand, in lines of the virtual file.
+    spots: tuple[Spot, ...] = ()
+    decorated: bool = False
+    # Filled when the module's code was compiled: what was given out, and the same without probes.
+    code: CodeType | None = None
+    plain: CodeType | None = None
+    # The functions that run it, once one of its toggles was restored.
+    sites: list[Site] = field(default_factory=list)
+
+    def merged(self) -> tuple[Splice, ...]:
+        """All edits that the function was loaded with."""
+        return merge([splice for splices in (self.splices or {}).values() for splice in splices])
+
+
+@dataclass(slots=True, eq=False)
+class Birth:
+    """One load of a module's edited source; newlines are normalised."""
+
+    name: str
+    source: ModuleSource
+    edited: str
+    units: list[Unit]
+    slots: frozenset[Slot]
+    # The changes of statements outside of functions.
+    outside: list[Splice]
+    # Whether the module that this code was given to has run to its end, and was looked at.
+    verified: bool = False
+    # The toggles that were restored since.
+    put_back: set[Slot] = field(default_factory=set)
+
+    @property
+    def path(self) -> str:
+        """The module's file."""
+        return self.source.path
+
+    @property
+    def lines(self) -> list[str]:
+        """The unedited lines."""
+        return self.source.lines
+
+    def outside_of(self, slot: Slot, target: str | None = None) -> list[Splice]:
+        """The changes outside of functions that one toggle made (for one target)."""
+        return [
+            splice
+            for splice in self.outside
+            if splice.toggle_id == slot.id and target in (None, splice.target)
+        ]
+
+
+class Births:
+    """All loads with edits in this process, newest last."""
+
+    def __init__(self) -> None:
+        self._by_filename: dict[str, tuple[Birth, Unit]] = {}
+        self._births: list[Birth] = []
+
+    def add(self, birth: Birth) -> None:
+        """Remember a load."""
+        self._births.append(birth)
+        for unit in birth.units:
+            self._by_filename[unit.filename] = (birth, unit)
+
+    def discard(self, birth: Birth) -> None:
+        """Forget a load that failed."""
+        self._births.remove(birth)
+        for unit in birth.units:
+            self._by_filename.pop(unit.filename, None)
+
+    def of_code(self, code: CodeType) -> tuple[Birth, Unit] | None:
+        """The load and the unit that a code object came from, or None when it was not edited at load."""
+        return self._by_filename.get(code.co_filename)
+
+    def of_path(self, path: str) -> Birth | None:
+        """The last load of that file with edits."""
+        return next((birth for birth in reversed(self._births) if birth.path == path), None)
+
+    def with_slot(self, slot: Slot) -> list[Birth]:
+        """The loads that had edits of that toggle."""
+        return [birth for birth in self._births if slot in birth.slots]

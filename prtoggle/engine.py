@@ -1,0 +1,309 @@
+"""The engine: plans toggles, puts all of them in effect or none, and takes them back.
+
+There is one engine in a process, and everything that changes goes through it under one lock. What it does
+for a call is always the same: plan, verify, install; on a failure undo in reverse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Literal, Self
+
+from prtoggle import relations
+from prtoggle.births import Births
+from prtoggle.dynamo import forget_compiled
+from prtoggle.errors import ConflictError
+from prtoggle.live_plan import LivePlanner
+from prtoggle.loading import Loading
+from prtoggle.overview import overview
+from prtoggle.planning import PlanMaker, is_current
+from prtoggle.restoring import born_plan
+from prtoggle.site_maker import SiteMaker
+from prtoggle.sites import SiteRegistry
+from prtoggle.slots import Slot
+from prtoggle.states import Activated, Armed, Restored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from prtoggle.errors import PrToggleError
+    from prtoggle.installers.base import Observer, Step
+    from prtoggle.sites import Site
+    from prtoggle.spec import Toggle
+    from prtoggle.states import Event, ToggleState
+
+Origin = Literal["api", "env"]
+
+
+class Handle:
+    """Toggles that are reverted until `restore` is called; as a context manager, until the block ends."""
+
+    __slots__ = ("_done", "_engine", "_slots")
+
+    def __init__(self, engine: Engine, slots: tuple[Slot, ...]) -> None:
+        self._engine = engine
+        self._slots = slots
+        self._done = False
+
+    @property
+    def toggles(self) -> tuple[Toggle, ...]:
+        """The toggles that this handle holds, in the order in which they were asked for."""
+        return tuple(slot.toggle for slot in self._slots)
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether this handle has given its toggles back."""
+        return self._done
+
+    def restore(self) -> None:
+        """Put the fixes back, except for toggles that another handle still holds; a second call does nothing.
+
+        Raises RestoreError, with nothing changed and the handle still holding its toggles, when somebody
+        else changed a target meanwhile, or when a statement of a module ran reverted and cannot run again.
+        """
+        if not self._done:
+            self._engine.release(self._slots)
+            self._done = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.restore()
+
+    def __repr__(self) -> str:
+        ids = ", ".join(slot.id for slot in self._slots)
+        return f"<prtoggle.Handle {ids}: {'restored' if self._done else 'reverted'}>"
+
+
+class Engine:
+    """All toggles of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._slots: dict[str, Slot] = {}
+        self._subscribers: list[Callable[[Event], None]] = []
+        self._births = Births()
+        self._sites = SiteMaker(SiteRegistry(), self._births)
+        self._live = LivePlanner(self._sites)
+        self.loading = Loading(self, self._births)
+        self.observer: Observer | None = None
+
+    def active(self) -> list[Slot]:
+        """The toggles that are in force, in the order in which their ids were first asked for."""
+        return [slot for slot in self._slots.values() if slot.handles]
+
+    def emit(self, event: Event) -> None:
+        """Tell the subscribers."""
+        for callback in self._subscribers:
+            callback(event)
+
+    def load_failed(self, error: PrToggleError) -> None:
+        """Act on the failure of an at-load edit; returning lets the error be raised out of the import."""
+        if on_load_failure is not None:
+            on_load_failure(error)
+
+    def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `callback` with every event from now on; returns what ends that."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def states(self) -> list[ToggleState]:
+        """How every toggle that is in force stands."""
+        with self.lock:
+            return overview(self.active(), self._births)
+
+    def revert(self, toggles: Sequence[Toggle], *, origin: Origin = "api", observe: bool = False) -> Handle:
+        """Take the fixes of all `toggles` out, or raise a PrToggleError with nothing changed."""
+        with self.lock:
+            slots = tuple(dict.fromkeys([self._slot(toggle) for toggle in toggles]))
+            new = [slot for slot in slots if not slot.handles]
+            if new:
+                self._activate(new, origin, observe=observe)
+            for slot in slots:
+                slot.handles += 1
+            if new:
+                self._report(new)
+            return Handle(self, slots)
+
+    def _slot(self, toggle: Toggle) -> Slot:
+        slot = self._slots.get(toggle.id)
+        if slot is None:
+            slot = self._slots[toggle.id] = Slot(toggle)
+        elif slot.toggle is not toggle:
+            if slot.toggle == toggle:
+                slot.toggle = toggle
+            elif slot.handles:
+                raise ConflictError(
+                    f"toggle {toggle.id} is reverted already, with other contents ({_where(slot.toggle)}; "
+                    f"asked for: {_where(toggle)}): one id stands for one change",
+                    toggles=(toggle.id,),
+                )
+            else:
+                self._forget(slot)
+                slot = self._slots[toggle.id] = Slot(toggle)
+        return slot
+
+    def _forget(self, slot: Slot) -> None:
+        for site, _ in slot.plan.sites if slot.plan else ():
+            site.forget(slot)
+
+    def _activate(self, new: list[Slot], origin: Origin, *, observe: bool) -> None:
+        relations.refuse_conflicts(new, self.active())
+        for slot in new:
+            if slot.plan is None or slot.observed != observe or not is_current(slot.plan):
+                slot.observed = observe
+                slot.plan = PlanMaker(self._live, slot, early=origin == "env").make()
+        observer = self.observer if observe else None
+        targets = _targets(new)
+        for site, slots in targets.items():
+            site.prepare(site.shown | slots, observer)
+        self.loading.check(new, imports=origin == "api")
+        with contextlib.ExitStack() as undo:
+            for slot in new:
+                undo.callback(relations.put_variables_back, slot)
+                relations.set_variables(slot, [*self.active(), *new])
+            self._show({site: site.shown | slots for site, slots in targets.items()}, undo)
+            for slot in new:
+                for _, step in slot.plan.steps if slot.plan else ():
+                    step.install()
+                    undo.callback(step.restore)
+            undo.pop_all()
+        self.loading.changed(new)
+        self._forget_compiled(new)
+
+    def _show(self, wanted: dict[Site, frozenset[Slot]], undo: contextlib.ExitStack) -> None:
+        for site, slots in wanted.items():
+            before = site.shown
+            site.show(slots)
+            undo.callback(site.show, before)
+
+    def _forget_compiled(self, slots: Sequence[Slot]) -> None:
+        if "torch._dynamo" in sys.modules and any(slot.plan and slot.plan.sites for slot in slots):
+            forget_compiled()
+
+    def _report(self, new: Sequence[Slot]) -> None:
+        if not self._subscribers:
+            return
+        for slot in new:
+            waiting = {id(item.patch): item for item in slot.plan.waiting} if slot.plan else {}
+            for patch in slot.toggle.patches:
+                item = waiting.get(id(patch))
+                if item is not None:
+                    self.emit(Armed(slot.id, patch.target, item.module))
+            for state in overview([slot], self._births)[0].patches:
+                if state.state == "active":
+                    self.emit(
+                        Activated(
+                            slot.id,
+                            state.target,
+                            state.module,
+                            state.module_file,
+                            state.mode,
+                            "live",
+                            state.note,
+                        )
+                    )
+
+    def release(self, slots: Sequence[Slot]) -> None:
+        """Give up one hold on each of `slots`; those that nobody holds any more are restored, all or none."""
+        with self.lock:
+            last = [slot for slot in slots if slot.handles == 1]
+            if last:
+                self._restore(last)
+            for slot in slots:
+                slot.handles -= 1
+            for slot in last if self._subscribers else ():
+                for patch in slot.toggle.patches:
+                    self.emit(Restored(slot.id, patch.target))
+
+    def _restore(self, last: list[Slot]) -> None:
+        relations.refuse_required(last, [slot for slot in self.active() if slot not in last])
+        leaving = frozenset(last)
+        born, reverse = born_plan(last, self._births, self._sites)
+        targets = dict.fromkeys([*_targets(last), *born])
+        for site in targets:
+            site.prepare(site.shown - leaving)
+        with contextlib.ExitStack() as undo:
+            for slot in reversed(last):
+                for step in reversed(_steps(slot)):
+                    step.restore()
+                    undo.callback(step.install)
+            for step in reverse:
+                step.install()
+                undo.callback(step.restore)
+            self._show({site: site.shown - leaving for site in targets}, undo)
+            undo.pop_all()
+        for slot in last:
+            relations.put_variables_back(slot)
+            for birth in self._births.with_slot(slot):
+                birth.put_back.add(slot)
+            slot.failures.clear()
+        self.loading.changed(())
+        if targets and "torch._dynamo" in sys.modules:
+            forget_compiled()
+
+
+def _targets(slots: Sequence[Slot]) -> dict[Site, frozenset[Slot]]:
+    """The functions that the toggles edit live, each with those that edit it."""
+    found: dict[Site, frozenset[Slot]] = {}
+    for slot in slots:
+        for site, _ in slot.plan.sites if slot.plan else ():
+            found[site] = found.get(site, frozenset()) | {slot}
+    return found
+
+
+def _steps(slot: Slot) -> list[Step]:
+    """The object patches of a toggle that are in effect, in the order in which they were made."""
+    if slot.plan is None:
+        return []
+    waited = [item.step for item in slot.plan.waiting if item.step is not None]
+    return [step for _, step in slot.plan.steps] + waited
+
+
+def _where(toggle: Toggle) -> str:
+    return str(toggle.source) if toggle.source is not None else "given as a value"
+
+
+_engine = Engine()
+
+
+def _after_fork() -> None:
+    # Another thread of the parent may have held the lock; it does not exist here.
+    _engine.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+#: Called when an at-load edit fails, before the error is raised out of the import.
+on_load_failure: Callable[[PrToggleError], None] | None = None
+
+
+def revert(toggles: Sequence[Toggle], *, origin: Origin = "api", observe: bool = False) -> Handle:
+    """Take the fixes of all `toggles` out, or raise a PrToggleError with nothing changed.
+
+    With the origin "env" a module that no finder knows yet is waited for, by name. `observe` lets the
+    engine's observer take part, to tell whether the reverted code is reached.
+    """
+    return _engine.revert(toggles, origin=origin, observe=observe)
+
+
+def states() -> list[ToggleState]:
+    """How every toggle that is in force stands, in the order in which they were first asked for."""
+    return _engine.states()
+
+
+def subscribe(callback: Callable[[Event], None]) -> Callable[[], None]:
+    """Call `callback` with every event from now on; returns what ends that. The callback must not raise."""
+    return _engine.subscribe(callback)
+
+
+def observe_with(observer: Observer | None) -> None:
+    """Let `observer` take part in compiling the toggles that are reverted with `observe`."""
+    _engine.observer = observer

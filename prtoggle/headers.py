@@ -1,0 +1,104 @@
+"""The `def` line of a function under an edit: what may change on a live function, and what may not."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from prtoggle.errors import EditError, UnsupportedTargetError
+from prtoggle.recompile import future_flags
+from prtoggle.signature import Evaluator, Extras, edited_extras
+from prtoggle.splices import apply_splices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import CodeType, FunctionType
+
+    from prtoggle.region import Region
+    from prtoggle.signature import FunctionNode
+    from prtoggle.splices import Splice
+
+AT_LOAD: Final = "arm the toggle before the module is loaded (set PRTOGGLE, or revert before the import)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """One function as it was found, which every version of it is built from."""
+
+    target: str
+    function: FunctionType
+    code: CodeType
+    # What the function carried when it was found, and the edits that its text then had: none, but for a
+    # function that was loaded with toggles.
+    extras: Extras
+    splices: tuple[Splice, ...]
+    region: Region
+    class_namespace: Mapping[str, object]
+
+
+def definition(basis: Basis, tree: ast.Module) -> FunctionNode:
+    """The syntax node of the function in its framed text, by its place: a property's parts share one name.
+
+    Raises EditError when no definition of that name begins there.
+    """
+    line = basis.region.start + 1 - basis.region.frame.shift
+    if basis.code.co_name == "<lambda>":
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == line]
+        if len(found) == 1:
+            return found[0]
+        raise EditError(
+            f"{basis.target}: several lambdas stand in one line, and the edit is not told apart; {AT_LOAD}",
+            target=basis.target,
+        )
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == basis.code.co_name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first == line:
+                return node
+    raise EditError(f"{basis.target}: the edit takes the definition away; {AT_LOAD}", target=basis.target)
+
+
+def reaches_header(basis: Basis, splices: Sequence[Splice]) -> bool:
+    """Whether a splice lies in front of the first line of the running text that has an instruction."""
+    if not splices:
+        return False
+    region, first = basis.region, basis.code.co_firstlineno
+    lines = (line for _, _, line in basis.code.co_lines() if line is not None and line > first)
+    body = min(lines, default=None)
+    if body is None:
+        return True
+    # The lines of a function that was born edited are those of its edited text.
+    text = apply_splices(region.text, basis.splices)
+    return splices[0].start < len("".join(text.splitlines(keepends=True)[: body - first]))
+
+
+def header_extras(basis: Basis, edited: str) -> Extras:
+    """Defaults and annotations under the edited text.
+
+    Raises UnsupportedTargetError when the edit changes what has been evaluated for good: decorators, or the
+    statement around a lambda.
+    """
+    region = basis.region
+    old_tree = ast.parse(region.framed(apply_splices(region.text, basis.splices)))
+    new_tree = ast.parse(region.framed(edited))
+    old, new = definition(basis, old_tree), definition(basis, new_tree)
+    if isinstance(old, ast.Lambda) or isinstance(new, ast.Lambda):
+        if _around(old_tree, old) != _around(new_tree, new):
+            raise UnsupportedTargetError(
+                f"{basis.target}: the edit changes more than the lambda, and the rest has run; {AT_LOAD}",
+                target=basis.target,
+            )
+    elif list(map(ast.dump, old.decorator_list)) != list(map(ast.dump, new.decorator_list)):
+        raise UnsupportedTargetError(
+            f"{basis.target}: the edit changes a decorator, and decorators are outside of what can be "
+            f"exchanged on a loaded module: they have run; {AT_LOAD}",
+            target=basis.target,
+        )
+    evaluator = Evaluator(basis.function, basis.class_namespace, future_flags(basis.code), basis.target)
+    return edited_extras(basis.extras, basis.code, old, new, evaluator)
+
+
+def _around(tree: ast.Module, node: FunctionNode) -> str:
+    """The tree without what is inside the lambda."""
+    return ast.dump(tree).replace(ast.dump(node), "", 1)

@@ -1,0 +1,228 @@
+"""A source patch of a loaded module: which functions it edits, and what it changes in each.
+
+The function's own lines are enough in nearly every case, and cheap. Whatever they do not answer (a class or a
+module as target, an edit that does not match) is asked again of the whole module, which has the final word
+and gives messages the file's line numbers. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import FunctionType
+from typing import TYPE_CHECKING, NamedTuple
+
+from prtoggle.definitions import locate
+from prtoggle.edits import plan_lines, plan_nodes, plan_patch
+from prtoggle.errors import EditError, PrToggleError, StaleSourceError
+from prtoggle.installers.value import plan_edited
+from prtoggle.integrity import edit_module
+from prtoggle.live import Peeled, code_qualname, find_attribute, peel, refuse_compiled, search_process
+from prtoggle.live_refusals import not_editable, outside_functions
+from prtoggle.outer_functions import function_around
+from prtoggle.source_text import ModuleSource
+from prtoggle.splices import moved_splice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from prtoggle.definitions import TargetNode
+    from prtoggle.installers.base import Step
+    from prtoggle.live import Attribute, Trail
+    from prtoggle.region import Region
+    from prtoggle.site_maker import SiteMaker
+    from prtoggle.sites import Site
+    from prtoggle.spec import Patch
+    from prtoggle.splices import Splice
+    from prtoggle.target import ResolvedTarget
+
+
+class Edited(NamedTuple):
+    """What a patch changes in one function, and how the name led to it.
+
+    The splices count from the beginning of the site's region.
+    """
+
+    site: Site
+    trail: Trail
+    splices: tuple[Splice, ...]
+
+
+class Wanted(NamedTuple):
+    """One patch of one toggle for one loaded module."""
+
+    module: ModuleType
+    resolved: ResolvedTarget
+    patch: Patch
+    toggle_id: str
+
+    @property
+    def target(self) -> str:
+        """The target as the spec writes it."""
+        return self.patch.target
+
+
+class LivePlanner:
+    """Plans source patches of loaded modules."""
+
+    def __init__(self, sites: SiteMaker) -> None:
+        self._sites = sites
+
+    def plan(self, wanted: Wanted) -> tuple[list[Edited], Step | None]:
+        """The functions that the patch edits; or, for a constant, the step that changes it.
+
+        Raises a PrToggleError leaf.
+        """
+        qualname = wanted.resolved.qualname
+        if not qualname:
+            return self._by_place(wanted), None
+        head, _, nested = qualname.partition(".<locals>")
+        attribute = find_attribute(wanted.module, head, wanted.target)
+        refuse_compiled(attribute.raw, wanted.target)
+        for found in peel(attribute.raw, code_qualname(head), wanted.target):
+            if self._is_own(found.function, wanted.module):
+                return [self._edited(wanted, found, attribute, nested=bool(nested))], None
+        return self._indirect(wanted, attribute)
+
+    def _is_own(self, function: FunctionType, module: ModuleType) -> bool:
+        """Whether the function's code comes from the module's file: not generated, not another module's."""
+        name = function.__code__.co_filename
+        return function.__globals__ is vars(module) and (
+            not name.startswith("<") or name.startswith("<prtoggle ")
+        )
+
+    def _edited(self, wanted: Wanted, found: Peeled, attribute: Attribute, *, nested: bool) -> Edited:
+        site = self._sites.site_of(found, attribute, wanted.target, str(wanted.resolved.file))
+        return Edited(site, attribute.trail, _splices_in(site, wanted, nested=nested))
+
+    def _indirect(self, wanted: Wanted, attribute: Attribute) -> tuple[list[Edited], Step | None]:
+        """A name whose object was not compiled from a definition of that name, as far as peeling shows."""
+        source, tree = self._module(wanted)
+        nodes = locate(tree, wanted.resolved.qualname)
+        kind = nodes[0].kind if nodes else ""
+        raw = attribute.raw
+        if kind == "class":
+            return self._by_place(wanted), None
+        if kind == "function":
+            found = search_process(wanted.module, code_qualname(wanted.resolved.qualname), None)
+            if found:
+                return [self._edited(wanted, peeled, attribute, nested=False) for peeled in found], None
+        if kind == "assignment":
+            if isinstance(raw, FunctionType) and self._is_own(raw, wanted.module):
+                return [self._assigned(wanted, attribute, raw, source, tree, nodes)], None
+            if not callable(raw):
+                edited = edit_module(source, tree, plan_patch(source, tree, *wanted[1:]))
+                step = plan_edited(
+                    wanted.module, wanted.resolved.qualname, wanted.target, source.text, edited.text
+                )
+                return [], step
+        raise not_editable(attribute, wanted.module, wanted.target)
+
+    def _module(self, wanted: Wanted) -> tuple[ModuleSource, ast.Module]:
+        """The whole module's text, as it was loaded, and its syntax tree."""
+        path = str(wanted.resolved.file)
+        source = ModuleSource(path, "".join(self._sites.lines(path, vars(wanted.module))))
+        try:
+            return source, ast.parse(source.text)
+        except (SyntaxError, ValueError) as error:
+            raise StaleSourceError(
+                f"{wanted.target}: {path} was changed after its import, and is no valid Python now: {error}",
+                target=wanted.target,
+                file=path,
+            ) from error
+
+    def _assigned(
+        self,
+        wanted: Wanted,
+        attribute: Attribute,
+        function: FunctionType,
+        source: ModuleSource,
+        tree: ast.Module,
+        nodes: Sequence[TargetNode],
+    ) -> Edited:
+        """A lambda, or a function that a factory made: this one function object alone."""
+        code = function.__code__
+        extent = None
+        if code.co_name == "<lambda>":
+            chosen = [node for node in nodes if node.first_line <= code.co_firstlineno <= node.last_line]
+            extent = (chosen[0].first_line - 1, chosen[0].last_line) if chosen else None
+        else:
+            chosen = [
+                node for node in locate(tree, code.co_qualname) if node.first_line == code.co_firstlineno
+            ]
+        if not chosen:
+            raise not_editable(attribute, wanted.module, wanted.target)
+        site = self._sites.site_of(Peeled(function, ()), attribute, wanted.target, source.path, extent)
+        splices = plan_nodes(source, chosen, wanted.resolved.text, wanted.patch, wanted.toggle_id)
+        return Edited(site, attribute.trail, _within(site.basis.region, source, splices, wanted.target))
+
+    def _by_place(self, wanted: Wanted) -> list[Edited]:
+        """A class or a module as target: each edit belongs to the function that it stands in."""
+        source, tree = self._module(wanted)
+        splices = plan_patch(source, tree, *wanted[1:])
+        grouped: dict[tuple[str, int], list[Splice]] = {}
+        for splice in splices:
+            place = function_around(source, tree, splice)
+            if place is None:
+                raise outside_functions(wanted.target, source.line_of(splice.start), wanted.module)
+            grouped.setdefault(place, []).append(splice)
+        return [
+            self._at_place(wanted, source, qualname, line, found)
+            for (qualname, line), found in grouped.items()
+        ]
+
+    def _at_place(
+        self, wanted: Wanted, source: ModuleSource, qualname: str, line: int, splices: Sequence[Splice]
+    ) -> Edited:
+        module = wanted.module
+        target = f"{module.__name__}.{qualname}"
+        attribute = find_attribute(module, qualname, target)
+        name = code_qualname(qualname)
+        for found in peel(attribute.raw, name, target) or search_process(module, name, line):
+            if self._is_own(found.function, module) and found.function.__code__.co_firstlineno == line:
+                site = self._sites.site_of(found, attribute, target, source.path)
+                return Edited(
+                    site, attribute.trail, _within(site.basis.region, source, splices, wanted.target)
+                )
+        raise not_editable(attribute, module, wanted.target)
+
+
+def _splices_in(site: Site, wanted: Wanted, *, nested: bool) -> tuple[Splice, ...]:
+    """The patch's splices in one function's region."""
+    region = site.basis.region
+    source = region.source
+    first = region.start + 1 - region.frame.shift
+    try:
+        found = None
+        if not nested:
+            last = first + region.end - region.start - 1
+            found = plan_lines(source, first, last, wanted.resolved.text, wanted.patch, wanted.toggle_id)
+        if found is None:
+            tree = ast.parse(source.text)
+            found = plan_patch(source, tree, *wanted[1:], firstlineno=None if nested else first)
+        return tuple(moved_splice(splice, -len(region.frame.prefix)) for splice in found)
+    except (PrToggleError, SyntaxError):
+        return _splices_in_module(region, wanted, nested=nested)
+
+
+def _splices_in_module(region: Region, wanted: Wanted, *, nested: bool) -> tuple[Splice, ...]:
+    """The same, matched in the whole module: with the file's line numbers in what it raises."""
+    source = ModuleSource(region.path, "".join(region.lines))
+    first = None if nested else region.start + 1
+    splices = plan_patch(source, ast.parse(source.text), *wanted[1:], firstlineno=first)
+    return _within(region, source, splices, wanted.target)
+
+
+def _within(
+    region: Region, source: ModuleSource, splices: Sequence[Splice], target: str
+) -> tuple[Splice, ...]:
+    """The module's splices, counted from the region's beginning; EditError when one lies beyond it."""
+    begin, end = source.starts[region.start], source.starts[region.end]
+    for splice in splices:
+        if splice.start < begin or splice.end > end:
+            raise EditError(
+                f"{target}: an edit at line {source.line_of(splice.start)} of {region.path} reaches beyond "
+                "the function that it is about; write one edit for each function",
+                target=target,
+            )
+    return tuple(moved_splice(splice, -begin) for splice in splices)

@@ -1,0 +1,303 @@
+"""What happens when a module of a toggle is loaded: it gets edited code, and what it defines is looked at."""
+
+from __future__ import annotations
+
+import ast
+import os
+from types import BuiltinFunctionType, FunctionType
+from typing import TYPE_CHECKING, Final, Protocol
+
+from prtoggle.errors import PrToggleError, TargetError
+from prtoggle.installers import after_load, value, wrapper
+from prtoggle.installers.at_load import Hook, same_file
+from prtoggle.installers.base import LivePatch
+from prtoggle.live import code_qualname, find_attribute, peel
+from prtoggle.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
+from prtoggle.module_code import ModuleEdits, compile_edited
+from prtoggle.site_maker import running_functions
+from prtoggle.splices import edited_line_map
+from prtoggle.spots import spot_of
+from prtoggle.states import Activated, Failed, Loaded
+from prtoggle.target import ResolvedTarget, split_name, split_target
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterable, Sequence
+    from importlib.machinery import SourceFileLoader
+    from types import CodeType, ModuleType
+
+    from prtoggle.births import Birth, Births, Unit
+    from prtoggle.errors import UnsupportedTargetError
+    from prtoggle.installers.base import Observer, Spot
+    from prtoggle.slots import Slot, Waiting
+    from prtoggle.spec import Patch
+    from prtoggle.states import Event
+
+Request = tuple["Slot", ResolvedTarget, "Patch"]
+_DEFINITIONS: Final = (FunctionType, BuiltinFunctionType, type)
+
+
+class Host(Protocol):
+    """The engine, as far as loading needs it."""
+
+    lock: threading.RLock
+    observer: Observer | None
+
+    def active(self) -> Sequence[Slot]:
+        """The toggles that are in force."""
+
+    def emit(self, event: Event) -> None:
+        """Tell the subscribers."""
+
+    def load_failed(self, error: PrToggleError) -> None:
+        """Act on the failure of an at-load edit; returning lets the error be raised out of the import."""
+
+
+class Loading:
+    """Answers the import system for the toggles that are in force."""
+
+    def __init__(self, host: Host, births: Births) -> None:
+        self._host = host
+        self._births = births
+        self._active = host.active
+        self._emit = host.emit
+        self._hook = Hook(self)
+        # By file name alone, by full module name, and by top-level name: quick answers for every import
+        # there is.
+        self._basenames: frozenset[str] = frozenset()
+        self._names: frozenset[str] = frozenset()
+        self._pending: frozenset[str] = frozenset()
+        self._stale = False
+
+    def changed(self, new: Sequence[Slot]) -> None:
+        """Take note that other toggles are in force than before, `new` among them."""
+        self._stale = True
+        self._hook.install()
+        for slot in new:
+            for item in slot.plan.waiting if slot.plan else ():
+                if item.resolved is None and not item.patch.changes_source:
+                    after_load.watch(item.module, self._wrap_after_load)
+
+    def wants_module(self, name: str) -> bool:
+        """See at_load.Edits."""
+        if self._stale:
+            self._refresh()
+        return name in self._names or name.partition(".")[0] in self._pending
+
+    def wants_file(self, path: str) -> bool:
+        """See at_load.Edits."""
+        if self._stale:
+            self._refresh()
+        return os.path.basename(path) in self._basenames and bool(self._requests(path))  # noqa: PTH119  # every import
+
+    def _refresh(self) -> None:
+        with self._host.lock:
+            self._stale = False
+            requests = [
+                resolved for slot in self._active() if slot.plan for resolved, _ in slot.plan.requests
+            ]
+            self._names = frozenset(resolved.module for resolved in requests)
+            self._basenames = frozenset(resolved.file.name for resolved in requests)
+            self._pending = frozenset(item.patch.target.partition(".")[0] for _, item in self._unresolved())
+
+    def _unresolved(self) -> list[tuple[Slot, Waiting]]:
+        return [
+            (slot, item)
+            for slot in self._active()
+            if slot.plan
+            for item in slot.plan.waiting
+            if item.resolved is None and edits_source(item.patch)
+        ]
+
+    def _requests(self, path: str) -> list[Request]:
+        return [
+            (slot, resolved, patch)
+            for slot in self._active()
+            if slot.plan
+            for resolved, patch in slot.plan.requests
+            if same_file(str(resolved.file), path)
+        ]
+
+    def _resolve_pending(self, name: str) -> None:
+        """Find the modules of patches that were asked for before sys.path was complete."""
+        for slot, item in self._unresolved():
+            if item.patch.target.partition(".")[0] != name.partition(".")[0]:
+                continue
+            assert slot.plan is not None, slot.id
+            resolved = split_target(item.patch.target)
+            item.module, item.resolved = resolved.module, resolved
+            slot.plan.requests.append((resolved, item.patch))
+            self._stale = True
+
+    def check(self, slots: Sequence[Slot], *, imports: bool) -> None:
+        """Plan, on their texts alone, the files that wait for `slots`; raises what their load would raise."""
+        waiting = [
+            item for slot in slots if slot.plan for item in slot.plan.waiting if item.resolved is not None
+        ]
+        for resolved in {item.resolved.file: item.resolved for item in waiting if item.resolved}.values():
+            path = str(resolved.file)
+            source = normalised(resolved.file.read_bytes(), path)
+            plan_file(resolved.module, source, self._requests_of(slots, path))
+            if imports:
+                refuse_missing_imports(source, resolved, resolved.text)
+
+    def _requests_of(self, slots: Sequence[Slot], path: str) -> list[Request]:
+        new = [
+            (slot, resolved, patch)
+            for slot in slots
+            if slot.plan
+            for resolved, patch in slot.plan.requests
+            if same_file(str(resolved.file), path)
+        ]
+        return [request for request in self._requests(path) if request[0] not in slots] + new
+
+    def code(self, loader: SourceFileLoader, name: str, path: str) -> CodeType | None:
+        """See at_load.Edits."""
+        with self._host.lock:
+            requests: list[Request] = []
+            try:
+                self._resolve_pending(name)
+                requests = self._requests(path)
+                if not requests:
+                    return None
+                source = normalised(loader.get_data(path), path)
+                edits = plan_file(name, source, requests)
+                code, birth = self._compiled(loader, edits)
+            except PrToggleError as error:
+                self._failed(requests, error)
+                raise
+            self._births.add(birth)
+            for slot, _, patch in requests:
+                slot.failures.pop(patch.target, None)
+                self._emit(Loaded(slot.id, patch.target, name, path))
+            return code
+
+    def _compiled(self, loader: SourceFileLoader, edits: ModuleEdits) -> tuple[CodeType, Birth]:
+        path = edits.source.path
+
+        def compiled(tree: ast.Module) -> CodeType:
+            code: CodeType = loader.source_to_code(tree, path)
+            return code
+
+        code, birth = compile_edited(edits, compiled)
+        for unit in birth.units:
+            unit.plain = unit.code
+        observer = self._host.observer
+        if observer is None or not any(slot.observed for slot in birth.slots):
+            return code, birth
+        if observer.needs_probes:
+            tree = ast.parse(edits.edited)
+            observer.instrument(tree, _all_spots(edits))
+            code, probed = compile_edited(edits, compiled, tree=tree, like=birth)
+            for unit, other in zip(birth.units, probed.units, strict=True):
+                unit.code = other.code
+        for unit in birth.units:
+            if unit.plain is not None and unit.code is not None:
+                target = f"{birth.name}.{unit.qualname}"
+                observer.compiled(unit.plain, unit.code, unit.spots, birth.name, target)
+        return code, birth
+
+    def loaded(self, module: ModuleType) -> None:
+        """See at_load.Edits."""
+        with self._host.lock:
+            path = str(getattr(module, "__file__", ""))
+            birth = self._births.of_path(path)
+            if birth is None or birth.verified:
+                return
+            requests = [request for request in self._requests(path) if request[0] in birth.slots]
+            try:
+                for slot, resolved, patch in requests:
+                    self._verify(birth, module, slot, resolved, patch)
+            except PrToggleError as error:
+                self._births.discard(birth)
+                self._failed(requests, error)
+                raise
+            birth.verified = True
+            for slot, _, patch in requests:
+                self._emit(Activated(slot.id, patch.target, module.__name__, path, patch.mode, "at load"))
+
+    def _verify(
+        self, birth: Birth, module: ModuleType, slot: Slot, resolved: ResolvedTarget, patch: Patch
+    ) -> None:
+        """Raise TargetError unless something that the patch edited is what the module now defines."""
+        units = [
+            unit
+            for unit in birth.units
+            if any(spot.toggle_id == slot.id and spot.target == resolved.text for spot in unit.spots)
+        ]
+        if units and not any(_is_in_force(unit, module) for unit in units):
+            places = ", ".join(f"line {unit.start + 1}" for unit in units)
+            raise TargetError(
+                f"{patch.target}: {birth.path} was edited at {places}, but what {module.__name__} defines "
+                "under that name in the end is something else (another branch, or a later assignment); name "
+                "what is in force, or use wrap: on it",
+                target=patch.target,
+            )
+
+    def _wrap_after_load(self, module: ModuleType) -> None:
+        with self._host.lock:
+            for slot in self._active():
+                for item in slot.plan.waiting if slot.plan else ():
+                    if (
+                        item.module == module.__name__
+                        and item.resolved is None
+                        and not item.patch.changes_source
+                    ):
+                        self._wrap(slot, item, module)
+
+    def _wrap(self, slot: Slot, item: Waiting, module: ModuleType) -> None:
+        _, qualname = split_name(item.patch.target)
+        plan = value.plan if item.patch.mode == "value" else wrapper.plan
+        try:
+            step = plan(LivePatch(slot.id, item.patch, module, qualname))
+            step.install()
+        except PrToggleError as error:
+            slot.failures[item.patch.target] = error
+            self._emit(Failed(slot.id, item.patch.target, error))
+            self._host.load_failed(error)
+            raise
+        item.step = step
+        slot.failures.pop(item.patch.target, None)
+        file = getattr(module, "__file__", None)
+        self._emit(Activated(slot.id, item.patch.target, module.__name__, file, item.patch.mode, "at load"))
+
+    def foreign(self, name: str, error: UnsupportedTargetError) -> None:
+        """See at_load.Edits."""
+        with self._host.lock:
+            requests = [
+                (slot, resolved, patch)
+                for slot in self._active()
+                if slot.plan
+                for resolved, patch in slot.plan.requests
+                if resolved.module == name
+            ]
+            self._failed(requests, error)
+
+    def _failed(self, requests: Iterable[Request], error: PrToggleError) -> None:
+        for slot, _, patch in requests:
+            slot.failures[patch.target] = error
+            self._emit(Failed(slot.id, patch.target, error))
+        self._host.load_failed(error)
+
+
+def _all_spots(edits: ModuleEdits) -> list[Spot]:
+    """Where each edit shows, in lines of the edited text."""
+    return [spot_of(lines, edits.source.text) for lines in edited_line_map(edits.source.text, edits.splices)]
+
+
+def _is_in_force(unit: Unit, module: ModuleType) -> bool:
+    """Whether the edited function is what its name leads to, or lives on where no name can tell."""
+    if unit.code is None:
+        return True
+    try:
+        attribute = find_attribute(module, unit.qualname, unit.qualname)
+        peeled = peel(attribute.raw, code_qualname(unit.qualname), unit.qualname)
+    except PrToggleError:
+        # The name was deleted after use, or a compiler made something of the edited function.
+        return True
+    if any(found.function.__code__ in (unit.code, unit.plain) for found in peeled):
+        return True
+    if unit.decorated:
+        return True
+    # A plain function or builtin under that name is another definition; an object may hold ours out of sight.
+    return not isinstance(attribute.raw, _DEFINITIONS) and bool(running_functions(unit))

@@ -1,0 +1,250 @@
+"""The code of a whole module with edits, with everything outside of the edited functions in its place.
+
+        file                 edited text            line numbers in the code that runs
+        1  import x          1  import x            1           the file's
+        2  def f():          2  def f():            2           in f: those of a virtual file, which is
+        3      a             3      a               3           the file with the edits of f alone
+        4      b             4      b1              4
+                             5      b2              5
+        5  def g():          6  def g():            5           the file's again
+
+A statement outside of functions that an edit puts in has the line of what it replaces.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from prtoggle.births import Birth, Unit
+from prtoggle.installers.base import Spot
+from prtoggle.outer_functions import first_line, outer_functions
+from prtoggle.recompile import moved
+from prtoggle.source_text import ModuleSource
+from prtoggle.splices import EditedLines, apply_splices, edited_line_map, moved_splice
+from prtoggle.virtual_file import VirtualFile, new_name, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prtoggle.definitions import FunctionNode
+    from prtoggle.slots import Slot
+    from prtoggle.splices import Splice
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleEdits:
+    """A module's original source (newlines normalised) and what all toggles together want of it, merged."""
+
+    name: str
+    source: ModuleSource
+    splices: tuple[Splice, ...]
+    # Who asked for which splice: toggle id -> slot.
+    slots: dict[str, Slot]
+
+    @property
+    def edited(self) -> str:
+        """The edited text."""
+        return apply_splices(self.source.text, self.splices)
+
+
+class Offsets:
+    """Translates offsets between the edited text and the original one."""
+
+    def __init__(self, splices: Sequence[Splice]) -> None:
+        growth = [len(splice.text) - (splice.end - splice.start) for splice in splices]
+        before = list(accumulate(growth, initial=0))
+        self.splices = splices
+        # The half-open range of the edited text that each splice put in.
+        self.inserted = [
+            (splice.start + shift, splice.start + shift + len(splice.text))
+            for splice, shift in zip(splices, before, strict=False)
+        ]
+        self._begins = [begin for begin, _ in self.inserted]
+
+    def original(self, offset: int) -> int:
+        """The original offset of an edited one; what a splice put in lies at the splice's beginning."""
+        at = bisect_right(self._begins, offset) - 1
+        if at < 0:
+            return offset
+        begin, end = self.inserted[at]
+        splice = self.splices[at]
+        if offset < end or (offset == end == begin):
+            return splice.start if offset < end else splice.end
+        return splice.end + offset - end
+
+
+def compile_edited(
+    module: ModuleEdits,
+    compiled: Callable[[ast.Module], CodeType],
+    *,
+    tree: ast.Module | None = None,
+    like: Birth | None = None,
+) -> tuple[CodeType, Birth]:
+    """The module's code object and the record of what was edited in it.
+
+    `compiled` makes code of a syntax tree. `tree` is that of the edited text, where probes have been put
+    into it; its line numbers are changed. `like` is the record of the same module compiled before: its file
+    names are used again.
+    """
+    tree = ast.parse(module.edited) if tree is None else tree
+    edited = ModuleSource(module.source.path, module.edited)
+    offsets = Offsets(module.splices)
+    found = _units(module, edited, tree, offsets, like)
+    files = {unit.filename: _virtual_file(module, edited, unit, node) for unit, node in found}
+    align(
+        tree, module, edited, offsets, {id(node): unit.start + 1 - first_line(node) for unit, node in found}
+    )
+    units = [unit for unit, _ in found]
+    code = _with_file_names(compiled(tree), {(unit.qualname, unit.start + 1): unit for unit in units}, files)
+    slots = frozenset(module.slots.values())
+    return code, Birth(module.name, module.source, module.edited, units, slots, _outside(module, units))
+
+
+def _units(
+    module: ModuleEdits, edited: ModuleSource, tree: ast.Module, offsets: Offsets, like: Birth | None
+) -> list[tuple[Unit, FunctionNode]]:
+    """The outermost functions that edits touch, with their nodes in the edited tree."""
+    found = []
+    shown = edited_line_map(module.source.text, module.splices)
+    for qualname, node in outer_functions(tree):
+        begin, end = _extent(edited, node)
+        touching = [
+            splice
+            for splice, (first, last) in zip(module.splices, offsets.inserted, strict=True)
+            if (first < end and last > begin) or (first == last and begin < first <= end)
+        ]
+        if touching:
+            unit = _unit(module, qualname, offsets.original(begin), offsets.original(end), touching)
+            unit.decorated = bool(node.decorator_list)
+            unit.spots = _spots(shown, touching, unit.start + 1 - first_line(node))
+            for known in like.units if like is not None else ():
+                if (known.qualname, known.start) == (unit.qualname, unit.start):
+                    unit.filename = known.filename
+            found.append((unit, node))
+    return found
+
+
+def _spots(shown: Sequence[EditedLines], touching: Sequence[Splice], shift: int) -> tuple[Spot, ...]:
+    return tuple(
+        Spot(
+            lines.splice.toggle_id,
+            lines.splice.target,
+            lines.splice.index,
+            tuple(range(lines.first + shift, lines.last + shift + 1)),
+        )
+        for lines in shown
+        if lines.splice in touching
+    )
+
+
+def _extent(source: ModuleSource, node: FunctionNode) -> tuple[int, int]:
+    """The offsets of the function's whole lines, decorators included."""
+    return source.starts[first_line(node) - 1], source.starts[node.end_lineno or node.lineno]
+
+
+def _unit(module: ModuleEdits, qualname: str, begin: int, end: int, touching: Sequence[Splice]) -> Unit:
+    source = module.source
+    start, stop = source.line_of(begin) - 1, source.line_of(max(begin, end - 1))
+    begin = source.starts[start]
+    inside = all(begin <= splice.start and splice.end <= source.starts[stop] for splice in touching)
+    splices: dict[Slot, tuple[Splice, ...]] | None = None
+    if inside:
+        splices = {}
+        for splice in touching:
+            slot = module.slots[splice.toggle_id]
+            splices[slot] = (*splices.get(slot, ()), moved_splice(splice, -begin))
+    slots = frozenset(module.slots[splice.toggle_id] for splice in touching)
+    ids = sorted(slot.id for slot in slots)
+    return Unit(qualname, start, stop, new_name(f"{module.name}.{qualname}", ids), splices, slots)
+
+
+def _outside(module: ModuleEdits, units: Sequence[Unit]) -> list[Splice]:
+    """The splices that change statements outside of functions."""
+    starts = module.source.starts
+    return [
+        splice
+        for splice in module.splices
+        if not any(starts[unit.start] <= splice.start and splice.end <= starts[unit.end] for unit in units)
+    ]
+
+
+def _virtual_file(module: ModuleEdits, edited: ModuleSource, unit: Unit, node: FunctionNode) -> VirtualFile:
+    lines = module.source.lines
+    own = edited.lines[first_line(node) - 1 : node.end_lineno]
+    ids = tuple(sorted(slot.id for slot in unit.slots))
+    return VirtualFile(
+        unit.filename, module.source.path, ids, [*lines[: unit.start], *own, *lines[unit.end :]]
+    )
+
+
+def align(
+    tree: ast.Module,
+    module: ModuleEdits,
+    edited: ModuleSource,
+    offsets: Offsets,
+    shifts: Mapping[int, int],
+) -> None:
+    """Give the nodes of the edited tree the lines of the original text, in place.
+
+    `shifts` says by node id how far the nodes of an edited function move together.
+    """
+    source = module.source
+    if edited.text.count("\n") == source.text.count("\n") and not any(shifts.values()):
+        return
+    lines = [
+        0,
+        *(_original_line(source, edited, offsets, number) for number in range(1, len(edited.lines) + 1)),
+    ]
+    pending: list[tuple[ast.AST, int | None]] = [(tree, None)]
+    while pending:
+        node, shift = pending.pop()
+        shift = shifts.get(id(node), shift)
+        if isinstance(
+            node, (ast.stmt, ast.expr, ast.excepthandler, ast.arg, ast.keyword, ast.alias, ast.pattern)
+        ):
+            _place(node, lines, shift)
+        pending += [(child, shift) for child in ast.iter_child_nodes(node)]
+
+
+def _original_line(source: ModuleSource, edited: ModuleSource, offsets: Offsets, number: int) -> int:
+    offset = edited.starts[number - 1]
+    for splice, (begin, end) in zip(offsets.splices, offsets.inserted, strict=True):
+        if begin <= offset < end:
+            replaced = source.line_of(splice.start), source.line_of(max(splice.start, splice.end - 1))
+            return min(replaced[0] + number - edited.line_of(begin), replaced[1])
+    return source.line_of(offsets.original(offset))
+
+
+def _place(node: Any, lines: Sequence[int], shift: int | None) -> None:
+    end = node.end_lineno or node.lineno
+    if shift is not None:
+        node.lineno, node.end_lineno = node.lineno + shift, end + shift
+        return
+    node.lineno, node.end_lineno = lines[node.lineno], lines[end]
+    # Lines that were squeezed into the ones they replace may end before they begin.
+    begin = node.lineno, node.col_offset
+    node.end_lineno, node.end_col_offset = max(begin, (node.end_lineno, node.end_col_offset))
+
+
+def _with_file_names(
+    code: CodeType, units: Mapping[tuple[str, int], Unit], files: Mapping[str, VirtualFile]
+) -> CodeType:
+    """The module's code with each edited function in its virtual file; fills `Unit.code`."""
+    consts: list[object] = []
+    for const in code.co_consts:
+        if type(const) is not CodeType:
+            consts.append(const)
+            continue
+        unit = units.get((const.co_qualname, const.co_firstlineno))
+        if unit is None:
+            consts.append(_with_file_names(const, units, files))
+        else:
+            unit.code = moved(const, 0, unit.filename)
+            publish(files[unit.filename], unit.code)
+            consts.append(unit.code)
+    return code.replace(co_consts=tuple(consts))

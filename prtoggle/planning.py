@@ -1,0 +1,117 @@
+"""From a toggle to its plan: each patch either changes loaded code or waits for its module."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Any
+
+from prtoggle.errors import TargetModuleError
+from prtoggle.installers import value, wrapper
+from prtoggle.installers.at_load import same_file
+from prtoggle.installers.base import LivePatch
+from prtoggle.live import still_leads
+from prtoggle.live_plan import LivePlanner, Wanted
+from prtoggle.slots import Plan, SitePlan, Waiting
+from prtoggle.splices import merge
+from prtoggle.target import parse_target, split_name, split_target
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from prtoggle.live import Trail
+    from prtoggle.sites import Site
+    from prtoggle.slots import Slot
+    from prtoggle.spec import Patch
+    from prtoggle.splices import Splice
+    from prtoggle.target import ModuleFile, ResolvedTarget
+
+
+def is_current(plan: Plan) -> bool:
+    """Whether a plan that was made before may be put in effect again as it is."""
+    if plan.steps or plan.waiting or not plan.sites:
+        return False
+    return all(still_leads(trail) and site.live.is_untouched() for site, trail in plan.sites)
+
+
+class PlanMaker:
+    """Makes the plan of one toggle. `early` allows for modules that no finder knows yet."""
+
+    def __init__(self, live: LivePlanner, slot: Slot, *, early: bool) -> None:
+        self._live = live
+        self._slot = slot
+        self._early = early
+        self._plan = Plan()
+        self._splices: dict[Site, list[Splice]] = {}
+        self._trails: dict[Site, Trail] = {}
+
+    def make(self) -> Plan:
+        """Plan every patch. Raises the first PrToggleError that comes up."""
+        for patch in self._slot.toggle.patches:
+            self._patch(patch)
+        for site, splices in self._splices.items():
+            site.learn(self._slot, merge(splices))
+            self._plan.sites.append(SitePlan(site, self._trails[site]))
+        return self._plan
+
+    def _patch(self, patch: Patch) -> None:
+        try:
+            found, qualname = split_name(patch.target)
+        except TargetModuleError:
+            if self._early and _may_come(patch.target):
+                self._plan.waiting.append(Waiting(patch, patch.target, None))
+                return
+            raise
+        resolved = None
+        if patch.changes_source or (patch.mode == "value" and found.path is not None):
+            resolved = split_target(patch.target)
+            self._plan.requests.append((resolved, patch))
+        modules = loaded_modules(found)
+        for module in modules:
+            self._loaded(patch, module, resolved, qualname)
+        if not any(module.__name__ == found.name for module in modules):
+            self._plan.waiting.append(Waiting(patch, found.name, resolved))
+
+    def _loaded(
+        self, patch: Patch, module: ModuleType, resolved: ResolvedTarget | None, qualname: str
+    ) -> None:
+        if patch.changes_source:
+            assert resolved is not None, patch.target
+            edited, step = self._live.plan(Wanted(module, resolved, patch, self._slot.id))
+            for site, trail, splices in edited:
+                self._splices.setdefault(site, []).extend(splices)
+                self._trails[site] = trail
+            if step is not None:
+                self._plan.steps.append((patch, step))
+            return
+        plan = value.plan if patch.mode == "value" else wrapper.plan
+        self._plan.steps.append((patch, plan(LivePatch(self._slot.id, patch, module, qualname))))
+
+
+def _may_come(target: str) -> bool:
+    """Whether no finder knows the target's top-level module: it may be found once sys.path is complete."""
+    top = parse_target(target).names[0]
+    try:
+        return top not in sys.modules and importlib.util.find_spec(top) is None
+    except (ImportError, ValueError):
+        return True
+
+
+def loaded_modules(found: ModuleFile) -> list[ModuleType]:
+    """The loaded modules that came from that file: under its own name, and as the program's main module."""
+    modules = []
+    module = sys.modules.get(found.name)
+    if module is not None:
+        modules.append(module)
+    main: Any = sys.modules.get("__main__")
+    if main is not None and main is not module and found.path is not None and _is_run_from(main, found):
+        modules.append(main)
+    return modules
+
+
+def _is_run_from(main: ModuleType, found: ModuleFile) -> bool:
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return bool(spec.name == found.name)
+    file = getattr(main, "__file__", None)
+    return isinstance(file, str) and same_file(file, str(found.path))

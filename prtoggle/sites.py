@@ -1,0 +1,110 @@
+"""One live function and its versions: what it looks like under each set of active toggles.
+
+A version is always built from the original text with the edits of all toggles in the set, never from
+another version; so toggles go on and off in any order. Versions are kept, which makes a flip of known
+toggles a lookup and an exchange.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from prtoggle.installers.in_place import LiveFunction
+from prtoggle.splices import merge
+from prtoggle.variants import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FunctionType
+
+    from prtoggle.headers import Basis
+    from prtoggle.installers.base import Follower, Observer, Variant
+    from prtoggle.slots import Slot
+    from prtoggle.splices import Splice
+
+Slots = frozenset["Slot"]
+
+
+class Site:
+    """A function that toggles edit, with the set of toggles that it shows now."""
+
+    __slots__ = ("__weakref__", "_splices", "_variants", "basis", "found", "live", "shown")
+
+    def __init__(
+        self,
+        basis: Basis,
+        found: Variant,
+        followers: Iterable[Follower],
+        born: dict[Slot, tuple[Splice, ...]],
+    ) -> None:
+        """`found` is what the function runs now, with the edits of the slots in `born`."""
+        self.basis = basis
+        self.found = found
+        self.live = LiveFunction(basis.function, basis.target, found, followers)
+        self.shown: Slots = frozenset(born)
+        self._splices = dict(born)
+        self._variants: dict[Slots, Variant] = {self.shown: found}
+
+    def learn(self, slot: Slot, splices: tuple[Splice, ...]) -> None:
+        """Take note of the edits that `slot` wants here; changes nothing yet."""
+        known = self._splices.get(slot)
+        if known != splices:
+            self._splices[slot] = splices
+            if known is not None:
+                self._drop(slot)
+
+    def forget(self, slot: Slot) -> None:
+        """Drop what is known of a toggle that is not shown."""
+        assert slot not in self.shown, slot.id
+        self._splices.pop(slot, None)
+        self._drop(slot)
+
+    def _drop(self, slot: Slot) -> None:
+        for slots in [slots for slots in self._variants if slot in slots and slots != self.shown]:
+            del self._variants[slots]
+
+    def version(self, slots: Slots, observer: Observer | None = None) -> Variant:
+        """The function under `slots`, built when it is not known yet.
+
+        Raises EditOverlapError when their edits do not go together, and whatever `variants.build` raises.
+        """
+        known = self._variants.get(slots)
+        if known is not None:
+            return known
+        ordered = sorted(slots, key=lambda slot: slot.id)
+        splices = merge([splice for slot in ordered for splice in self._splices[slot]])
+        variant = build(self.basis, splices, [slot.id for slot in ordered], observer)
+        self._variants[slots] = variant
+        return variant
+
+    def prepare(self, slots: Slots, observer: Observer | None = None) -> None:
+        """Build and verify what `show` will need; raises, changing nothing, when it cannot be done."""
+        self.live.refuse_touched()
+        variant = self.version(slots, observer)
+        for follower in self.live.followers:
+            follower.prepare(None if variant is self.found else variant)
+
+    def show(self, slots: Slots) -> None:
+        """Exchange the function's code for its version under `slots`."""
+        self.live.show(self._variants[slots])
+        self.shown = slots
+
+
+class SiteRegistry:
+    """The site of each function that has one; a site lives as long as some plan refers to it."""
+
+    def __init__(self) -> None:
+        self._sites: weakref.WeakValueDictionary[int, Site] = weakref.WeakValueDictionary()
+
+    def get(self, function: FunctionType) -> Site | None:
+        """The function's site; one whose function others changed while nothing was active is dropped."""
+        site = self._sites.get(id(function))
+        if site is not None and not site.shown and not site.live.is_untouched():
+            del self._sites[id(function)]
+            return None
+        return site
+
+    def add(self, site: Site) -> None:
+        """Make the site findable by its function."""
+        self._sites[id(site.basis.function)] = site

@@ -1,0 +1,148 @@
+"""The code of one function with a set of edits: compiled, with its cells, defaults and text.
+
+What only exists where a function is defined is outside: decorators, the name, cells of the enclosing
+function. An edit of those is refused here and works when the toggle is armed before the module is loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from prtoggle.errors import EditError, UndefinedNameError, UnsupportedTargetError
+from prtoggle.headers import AT_LOAD, Basis, definition, header_extras, reaches_header
+from prtoggle.installers.base import Variant
+from prtoggle.names import undefined_in_code
+from prtoggle.splices import apply_splices, edited_line_map
+from prtoggle.spots import spot_of
+from prtoggle.virtual_file import VirtualFile, new_name, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType
+
+    from prtoggle.installers.base import Observer, Spot
+    from prtoggle.region import Region
+    from prtoggle.signature import FunctionNode
+    from prtoggle.splices import Splice
+
+
+def build(
+    basis: Basis, splices: Sequence[Splice], toggle_ids: Sequence[str], observer: Observer | None = None
+) -> Variant:
+    """The function with all of `splices` made, whose offsets count in its region; none gives it unedited.
+
+    Raises EditError when the edited text does not compile to this function, UnsupportedTargetError when the
+    edit reaches what is outside of its code. Nothing is changed.
+    """
+    region = basis.region
+    edited = apply_splices(region.text, splices)
+    name = new_name(basis.target, toggle_ids) if splices else region.path
+    code = _compiled(basis, region.framed(edited), name, toggle_ids)
+    if code.co_freevars != basis.code.co_freevars:
+        code = _with_cells(basis, edited, code, name)
+    _refuse_undefined(basis, code, toggle_ids)
+    extras = basis.extras
+    if reaches_header(basis, splices) or reaches_header(basis, basis.splices):
+        extras = header_extras(basis, edited)
+    lines = tuple(edited.splitlines(keepends=True))
+    if splices:
+        text = [*region.lines[: region.start], *lines, *region.lines[region.end :]]
+        publish(VirtualFile(name, region.path, tuple(toggle_ids), text), code)
+    spots = _spots(region, splices) if observer is not None else ()
+    probed = _probed(basis, edited, code, spots, observer) if observer is not None else None
+    return Variant(basis.target, code, probed, *extras, lines, spots)
+
+
+def _compiled(basis: Basis, source: str | ast.Module, name: str, toggle_ids: Sequence[str]) -> CodeType:
+    try:
+        code = basis.region.compile(source, name)
+    except SyntaxError as error:
+        raise EditError(
+            f"{basis.target}: with {_names(toggle_ids)} the source is not valid Python: {error.msg}: "
+            f"{(error.text or '').strip()}",
+            target=basis.target,
+            toggles=toggle_ids,
+        ) from error
+    if code is None:
+        raise EditError(
+            f"{basis.target}: {_names(toggle_ids)} takes the definition away, renames it, or puts something "
+            f"before it; on a loaded module that cannot be done: {AT_LOAD}",
+            target=basis.target,
+            toggles=toggle_ids,
+        )
+    return code
+
+
+def _names(toggle_ids: Sequence[str]) -> str:
+    return f"toggle {' + '.join(toggle_ids)}"
+
+
+def _with_cells(basis: Basis, edited: str, code: CodeType, name: str) -> CodeType:
+    """The edited function with exactly the cells that the live one has, in their order."""
+    added = [free for free in code.co_freevars if free not in basis.code.co_freevars]
+    if added:
+        what = "super() or __class__" if added == ["__class__"] else ", ".join(added)
+        raise UnsupportedTargetError(
+            f"{basis.target}: the edit newly uses {what} of the enclosing scope, for which the running "
+            f"function has no cell; {AT_LOAD}",
+            target=basis.target,
+        )
+    dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
+    tree = ast.parse(basis.region.framed(edited))
+    _mention(definition(basis, tree), dropped)
+    kept = _compiled(basis, tree, name, ())
+    assert kept.co_freevars == basis.code.co_freevars, (kept.co_freevars, basis.code.co_freevars)
+    return kept
+
+
+def _mention(node: FunctionNode, names: Sequence[str]) -> None:
+    """Refer to `names` in a statement that the compiler sees and does not emit, so that they stay free."""
+    assert not isinstance(node, ast.Lambda), "a lambda's closure has no statement to mention it in"
+    last = node.body[-1]
+    values: list[ast.stmt] = [ast.Expr(ast.Name(name, ast.Load())) for name in names]
+    mention = ast.If(ast.Constant(value=False), values, [])
+    node.body.append(mention)
+    for part in ast.walk(mention):
+        ast.copy_location(part, last)
+
+
+def _refuse_undefined(basis: Basis, code: CodeType, toggle_ids: Sequence[str]) -> None:
+    function = basis.function
+    missing = undefined_in_code(basis.code, code, function.__globals__)
+    if missing:
+        raise UndefinedNameError(
+            f"{basis.target}: {_names(toggle_ids)} uses {', '.join(missing)}, which neither module "
+            f"{function.__module__} nor the builtins define",
+            target=basis.target,
+            toggles=toggle_ids,
+            names=missing,
+        )
+
+
+def _spots(region: Region, splices: Sequence[Splice]) -> tuple[Spot, ...]:
+    """Where each splice shows, in lines of the virtual file."""
+    found = edited_line_map(region.text, splices)
+    return tuple(spot_of(line, region.text, region.start) for line in found)
+
+
+def _probed(
+    basis: Basis, edited: str, code: CodeType, spots: Sequence[Spot], observer: Observer
+) -> CodeType | None:
+    installed = None
+    if observer.needs_probes and spots:
+        region = basis.region
+        tree = ast.parse(region.framed(edited))
+        dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
+        if dropped:
+            _mention(definition(basis, tree), dropped)
+        back = -region.frame.shift
+        observer.instrument(tree, [_shifted(spot, back) for spot in spots])
+        installed = _compiled(basis, tree, code.co_filename, ())
+    observer.compiled(code, installed or code, spots, basis.function.__module__, basis.target)
+    return installed
+
+
+def _shifted(spot: Spot, by: int) -> Spot:
+    return replace(spot, lines=tuple(line + by for line in spot.lines))
