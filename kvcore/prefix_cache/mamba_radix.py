@@ -297,10 +297,3 @@ class MambaRadixCache(TreeCache[MambaNode]):
             self.allocator.free_segment(torch.cat(freed))
         if states:
             self.state_slots.free(states)
-
-    def _move_lock(self, req: Req, node: MambaNode | None) -> None:
-        """Lock ``node`` for ``req`` (nothing, for ``None``) and release what it held."""
-        held = req.last_lock
-        req.last_lock = None if node is None else self.inc_lock_ref(node)
-        if held is not None:
-            self.dec_lock_ref(held)

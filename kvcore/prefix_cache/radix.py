@@ -160,10 +160,3 @@ class RadixCache(TreeCache[TreeNode]):
     def dec_lock_ref(self, lock: LockRef) -> None:
         """Undo one ``inc_lock_ref``; AssertionError, with nothing changed, when the node is not locked."""
         self.tree.unlock_path(lock.node)
-
-    def _move_lock(self, req: Req, node: TreeNode | None) -> None:
-        """Lock ``node`` for ``req`` (nothing, for ``None``) and release what it held."""
-        held = req.last_lock
-        req.last_lock = None if node is None else self.inc_lock_ref(node)
-        if held is not None:
-            self.dec_lock_ref(held)

@@ -299,10 +299,3 @@ class SWARadixCache(TreeCache[SWANode]):
             ledger.free(node.value, mapped=not node.swa_tombstone)
             num_window += 0 if node.swa_tombstone else node.length
         return num_window
-
-    def _move_lock(self, req: Req, node: SWANode | None) -> None:
-        """Lock ``node`` for ``req`` (nothing, for ``None``) and release what it held."""
-        held = req.last_lock
-        req.last_lock = None if node is None else self.inc_lock_ref(node)
-        if held is not None:
-            self.dec_lock_ref(held)

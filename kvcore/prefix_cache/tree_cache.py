@@ -100,3 +100,10 @@ class TreeCache(PrefixCache, Generic[N]):
             return MatchResult(self.tree.root.value, self.tree.root, 0)
         slots = path[0].value if len(path) == 1 else torch.cat([node.value for node in path])
         return MatchResult(slots, path[-1], length)
+
+    def _move_lock(self, req: Req, node: N | None) -> None:
+        """Lock ``node`` for ``req`` (nothing, for ``None``), then release what it held."""
+        held = req.last_lock
+        req.last_lock = None if node is None else self.inc_lock_ref(node)
+        if held is not None:
+            self.dec_lock_ref(held)
