@@ -11,12 +11,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
-
-    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
-    from kvcore.allocators.dsv4_lens import DSV4StateLens, Phase
 
 
 class Shortfall(NamedTuple):
@@ -138,45 +133,3 @@ class MapsWindow(Protocol):
     swa_attn_allocator: ListsFreePages
     full_to_swa_index_mapping: torch.Tensor
     """int64 [size + page_size + 1]; 0 where a full slot has no window slot; the last entry is -1."""
-
-
-@runtime_checkable
-class HasCompressStates(Protocol):
-    """Capability: compressed attention, where a request takes compress states beside its slots."""
-
-    def compute_dsv4_state_lens(
-        self, rows: Sequence[int], prefix_lens: Sequence[int], seq_lens: Sequence[int], phase: Phase
-    ) -> DSV4StateLens:
-        """State positions of the requests in ``rows`` before and after a step; changes nothing."""
-        ...
-
-    def alloc_extend_bundle(
-        self,
-        prefix_lens: torch.Tensor,
-        prefix_lens_cpu: torch.Tensor,
-        seq_lens: torch.Tensor,
-        seq_lens_cpu: torch.Tensor,
-        last_loc: torch.Tensor,
-        extend_num_tokens: int,
-        *,
-        rows: Sequence[int],
-        state_lens: DSV4StateLens,
-    ) -> DSV4OutCacheLoc | None:
-        """``alloc_extend`` with the states of the step; raises OutOfSlots when states are short."""
-        ...
-
-    def alloc_decode_bundle(
-        self,
-        seq_lens: torch.Tensor,
-        seq_lens_cpu: torch.Tensor,
-        last_loc: torch.Tensor,
-        *,
-        rows: Sequence[int],
-        state_lens: DSV4StateLens,
-    ) -> DSV4OutCacheLoc | None:
-        """``alloc_decode`` with the states of the step; raises OutOfSlots when states are short."""
-        ...
-
-    def free_states(self, row: int) -> None:
-        """Give back all states of the request in ``row``; part of releasing the row."""
-        ...

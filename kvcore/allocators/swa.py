@@ -222,7 +222,7 @@ class SWAAllocator(TokenToKVPoolAllocator):
 
         The first ``swa_evicted`` slots (whole pages, or all) have given their window slots back before.
         """
-        if swa_evicted % self.page_size and swa_evicted < slots.shape[0]:
+        if swa_evicted < 0 or (swa_evicted % self.page_size and swa_evicted < slots.shape[0]):
             raise PageAlignmentError(
                 f"swa_evicted is a number of whole pages, found {swa_evicted} at page_size {self.page_size} "
                 f"in a run of {slots.shape[0]} slots; round the eviction frontier down to a page"

@@ -88,7 +88,7 @@ def alloc_extend_torch(
 ) -> torch.Tensor:
     """The torch form of ``alloc_extend``: every run of consecutive slots is its first slot plus a ramp."""
     order, run_lens, run_ends = _extend_runs(prefix_lens_cpu.numpy(), seq_lens_cpu.numpy(), page_size)
-    assert run_ends[-1] == extend_num_tokens, f"lengths add up to {run_ends[-1]}, told {extend_num_tokens}"
+    _check_counts(int(run_ends[-1]), extend_num_tokens, len(run_lens) - len(prefix_lens_cpu), free_pages)
     device = last_loc.device
     first_slots = torch.cat((last_loc + 1, free_pages * page_size))
     # Slot of the run's first token, minus that token's index in the output: the ramp below adds the index.
@@ -124,6 +124,12 @@ def _extend_runs(
     return order, run_lens, run_lens.cumsum()
 
 
+def _check_counts(num_tokens: int, extend_num_tokens: int, num_pages: int, free_pages: torch.Tensor) -> None:
+    """The last look before slots are computed: a kernel would read, or write, behind the end of a tensor."""
+    assert num_tokens == extend_num_tokens, f"the lengths add up to {num_tokens}, told {extend_num_tokens}"
+    assert num_pages == free_pages.shape[0], f"the step takes {num_pages} pages, got {free_pages.shape[0]}"
+
+
 def _alloc_extend_launch(
     prefix_lens: torch.Tensor,
     prefix_lens_cpu: torch.Tensor,
@@ -136,7 +142,11 @@ def _alloc_extend_launch(
     extend_num_tokens: int,
 ) -> torch.Tensor:
     out = torch.empty(extend_num_tokens, dtype=torch.int64, device=last_loc.device)
-    longest = int((seq_lens_cpu.numpy() - prefix_lens_cpu.numpy()).max())
+    prefix, seq = prefix_lens_cpu.numpy(), seq_lens_cpu.numpy()
+    extend = seq - prefix
+    num_pages = ((seq + (page_size - 1)) // page_size - (prefix + (page_size - 1)) // page_size).sum()
+    _check_counts(int(extend.sum()), extend_num_tokens, int(num_pages), free_pages)
+    longest = int(extend.max())
     kernel = load_kernel("alloc_triton", "alloc_extend_kernel")
     kernel[seq_lens.shape[0], ceil_div(longest, _EXTEND_BLOCK)](
         prefix_lens,
@@ -170,6 +180,8 @@ def alloc_decode(
     """
     if last_loc.shape[0] == 0:
         return torch.empty(0, dtype=torch.int64, device=last_loc.device)
+    num_pages = len(page_openers)
+    assert num_pages == free_pages.shape[0], f"the step takes {num_pages} pages, got {free_pages.shape[0]}"
     if runs_on_triton(last_loc):
         return _alloc_decode_launch(seq_lens, last_loc, free_pages, page_size=page_size)
     return alloc_decode_torch(seq_lens, last_loc, page_openers, free_pages, page_size=page_size)

@@ -51,6 +51,9 @@ def write_req_to_token(
     if req_pool_indices.shape[0] == 0:
         return
     check_row_bounds(req_to_token, seq_lens_cpu, req_pool_indices)
+    num_cached, num_tokens = int(prefix_lens_cpu.numpy().sum()), int(seq_lens_cpu.numpy().sum())
+    _check_count(num_cached, prefix_slots)
+    _check_count(num_tokens - num_cached, out_cache_loc)
     if runs_on_triton(req_to_token):
         _write_req_to_token_launch(
             req_to_token,
@@ -109,6 +112,7 @@ def assign_req_to_token(
     if slots.shape[0] == 0:
         return
     check_row_bounds(req_to_token, end_lens_cpu, req_pool_indices)
+    _check_count(int((end_lens_cpu.numpy() - start_lens_cpu.numpy()).sum()), slots)
     if runs_on_triton(req_to_token):
         _assign_req_to_token_launch(
             req_to_token, req_pool_indices, start_lens, start_lens_cpu, end_lens, end_lens_cpu, slots
@@ -173,6 +177,11 @@ def check_row_bounds(
         )
 
 
+def _check_count(num_slots: int, slots: torch.Tensor) -> None:
+    """A kernel would read behind the end of ``slots``."""
+    assert num_slots == slots.shape[0], f"the lengths add up to {num_slots} slots, got {slots.shape[0]}"
+
+
 def _scatter_ranges(
     req_to_token: torch.Tensor,
     rows: torch.Tensor,
@@ -183,8 +192,7 @@ def _scatter_ranges(
     """Write consecutive pieces of ``values`` to ``row[start:end)``, from host arrays of bounds."""
     lens = ends - starts
     value_ends = lens.cumsum()
-    num_values = int(value_ends[-1])
-    assert num_values == values.shape[0], f"ranges hold {num_values} slots, got {values.shape[0]}"
+    num_values = values.shape[0]
     device = req_to_token.device
     # Address of the range's first element, minus its index in values: the ramp below adds the index.
     bases = row_offsets(rows, req_to_token.shape[1]) + upload(starts - (value_ends - lens), device)

@@ -100,13 +100,14 @@ def test_a_segment_of_evicted_tokens_alone_leaves_the_window_pool_alone() -> Non
     assert swa.full_available_size() == swa.size_full
 
 
-def test_an_eviction_frontier_inside_a_page_is_refused() -> None:
+@pytest.mark.parametrize("swa_evicted", [2, -4])
+def test_an_eviction_frontier_inside_a_page_is_refused(swa_evicted: int) -> None:
     swa = make_swa(page_size=4)
     row = admit(swa, 8)
     before = snapshot(swa)
 
-    with pytest.raises(PageAlignmentError, match="found 2 at page_size 4"):
-        swa.free_segment(row, swa_evicted=2)
+    with pytest.raises(PageAlignmentError, match=f"found {swa_evicted} at page_size 4"):
+        swa.free_segment(row, swa_evicted=swa_evicted)
 
     assert snapshot(swa) == before
 

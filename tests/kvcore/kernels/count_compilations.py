@@ -48,7 +48,8 @@ def drive_all_wrappers(batch: int, shift: int) -> None:
     lens = torch.arange(batch + shift)[shift:] % 7
     ends = lens + 70
     base = torch.arange(400_000)
-    pages = base[shift : shift + 2 * batch]
+    num_pages = int(((ends + 63) // 64 - (lens + 63) // 64).sum())
+    pages = base[shift : shift + num_pages]
     table = torch.zeros(batch + 1, 64 + 13 * batch, dtype=torch.int32)
     kernels.alloc_extend(lens, lens, ends, ends, lens, pages, page_size=64, extend_num_tokens=70 * batch)
     kernels.alloc_decode(ends, lens, pages[:1].numpy(), pages[:1], page_size=64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import torch
 
@@ -53,6 +54,30 @@ def test_a_row_may_be_filled_to_its_last_column(backend: str) -> None:
         )
 
     assert table.tolist() == [[0] * 3, [7, 8, 9], [0] * 3, [0] * 3]
+
+
+def test_lengths_that_do_not_add_up_are_caught_before_a_launch(backend: str) -> None:
+    """A kernel would read, or write, behind the end of a tensor."""
+    device = device_of(backend)
+    table = torch.zeros((4, 9), dtype=torch.int32, device=device)
+    prefix, seq = torch.tensor([0, 4]), torch.tensor([3, 8])
+    rows = torch.tensor([3, 1], device=device)
+    lens = (prefix.to(device), prefix, seq.to(device), seq)
+    ids = torch.arange(1, 10, device=device)
+
+    with on(backend):
+        with pytest.raises(AssertionError, match="add up to 7 slots, got 6"):
+            kernels.assign_req_to_token(table, rows, *lens, ids[:6])
+        with pytest.raises(AssertionError, match="add up to 4 slots, got 3"):
+            kernels.write_req_to_token(table, rows, *lens, ids[:3], ids[:7])
+        with pytest.raises(AssertionError, match="add up to 7, told 6"):
+            kernels.alloc_extend(*lens, rows, ids[:2], page_size=4, extend_num_tokens=6)
+        with pytest.raises(AssertionError, match="takes 2 pages, got 1"):
+            kernels.alloc_extend(*lens, rows, ids[:1], page_size=4, extend_num_tokens=7)
+        with pytest.raises(AssertionError, match="takes 1 pages, got 0"):
+            kernels.alloc_decode(lens[2], rows, np.array([1]), ids[:0], page_size=4)
+
+    assert not table.any()
 
 
 STORES = ["store_kv", "store_mla_kv", "store_kv_paged"]
