@@ -43,8 +43,7 @@ class PlanBuffers:
         host[0, :batch_size] = torch.tensor(cur, dtype=torch.int32)
         host[1, :batch_size] = torch.tensor(nxt, dtype=torch.int32)
         on_device = self._on_device[self._turn]
-        if on_device is not host:
-            on_device[:, :batch_size].copy_(host[:, :batch_size], non_blocking=True)
+        on_device[:, :batch_size].copy_(host[:, :batch_size], non_blocking=True)
         return SpecDecodePlan(
             on_device[0, :batch_size], host[0, :batch_size], on_device[1, :batch_size], host[1, :batch_size]
         )
@@ -52,11 +51,9 @@ class PlanBuffers:
     def _grow(self, batch_size: int, device: torch.device) -> None:
         self.capacity = max(batch_size, _MIN_CAPACITY, 2 * self.capacity)
         shape = (2, self.capacity)
-        on_cuda = device.type == "cuda"
-        self._host = [torch.zeros(shape, dtype=torch.int32, pin_memory=on_cuda) for _ in range(2)]
+        pinned = device.type == "cuda"
+        self._host = [torch.zeros(shape, dtype=torch.int32, pin_memory=pinned) for _ in range(2)]
         self._on_device = [torch.zeros(shape, dtype=torch.int32, device=device) for _ in range(2)]
-        if not on_cuda:
-            self._on_device = self._host
 
     @contextmanager
     def planning_stream(self, device: torch.device) -> Iterator[None]:

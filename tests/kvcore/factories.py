@@ -21,6 +21,8 @@ from kvcore.server_args import ServerArgs, SpeculativeAlgorithm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import torch
+
     from kvcore.allocators.base import TokenToKVPoolAllocator
     from kvcore.prefix_cache.base import PrefixCache
 
@@ -128,19 +130,20 @@ def make_stack(
     spec: str | None = None,
     width: int | None = None,
     need_sort: bool = False,
+    device: torch.device | str = "cpu",
     **kwargs: Any,
 ) -> Stack:
     """A stack over ``size`` slots; rows are as wide as sizing says unless ``width`` does."""
     args = make_server_args(spec, page_size=page_size, **kwargs)
     if width is None:
         width = args.context_len + get_req_to_token_extra_context_len(args)
-    pool = ReqToTokenPool(rows, width, device="cpu")
+    pool = ReqToTokenPool(rows, width, device=device)
     is_bigram = spec == "eagle"
     allocator: TokenToKVPoolAllocator
     tree: PrefixCache
     if cache in {"swa", "swa_chunk"}:
         swa_allocator = SWAAllocator(
-            size, size_swa or size, args.alloc_page_size, device="cpu", need_sort=need_sort
+            size, size_swa or size, args.alloc_page_size, device=device, need_sort=need_sort
         )
         allocator = swa_allocator
         if cache == "swa":
@@ -148,7 +151,7 @@ def make_stack(
         else:
             tree = SWAChunkCache(pool, swa_allocator, sliding_window_size=WINDOW)
     else:
-        allocator = make_allocator(args.alloc_page_size, size, need_sort=need_sort)
+        allocator = make_allocator(args.alloc_page_size, size, need_sort=need_sort, device=device)
         tree = (
             RadixCache(pool, allocator, is_bigram=is_bigram)
             if cache == "radix"
@@ -158,7 +161,9 @@ def make_stack(
     return Stack(args, pool, allocator, tree, checker, WINDOW if cache.startswith("swa") else None)
 
 
-def make_allocator(page_size: int, size: int, *, need_sort: bool = False) -> TokenAllocator | PagedAllocator:
+def make_allocator(
+    page_size: int, size: int, *, need_sort: bool = False, device: torch.device | str = "cpu"
+) -> TokenAllocator | PagedAllocator:
     if page_size == 1:
-        return TokenAllocator(size, device="cpu", need_sort=need_sort)
-    return PagedAllocator(size, page_size, device="cpu", need_sort=need_sort)
+        return TokenAllocator(size, device=device, need_sort=need_sort)
+    return PagedAllocator(size, page_size, device=device, need_sort=need_sort)
