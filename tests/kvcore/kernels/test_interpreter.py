@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("triton")
+
 HERE = Path(__file__).parent
 
 
