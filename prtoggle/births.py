@@ -56,6 +56,8 @@ class Birth:
     slots: frozenset[Slot]
     # The changes of statements outside of functions.
     outside: list[Splice]
+    # Where these stand, in the lines that their code has.
+    spots: tuple[Spot, ...] = ()
     # Whether the module that this code was given to has run to its end, and was looked at.
     verified: bool = False
     # The toggles that were restored since.
@@ -86,10 +88,12 @@ class Births:
     def __init__(self) -> None:
         self._by_filename: dict[str, tuple[Birth, Unit]] = {}
         self._births: list[Birth] = []
+        self._slots: set[Slot] = set()
 
     def add(self, birth: Birth) -> None:
         """Remember a load."""
         self._births.append(birth)
+        self._slots |= birth.slots
         for unit in birth.units:
             self._by_filename[unit.filename] = (birth, unit)
 
@@ -106,6 +110,10 @@ class Births:
     def of_path(self, path: str) -> Birth | None:
         """The last load of that file with edits."""
         return next((birth for birth in reversed(self._births) if birth.path == path), None)
+
+    def has(self, slot: Slot) -> bool:
+        """Whether anything was ever loaded with that toggle."""
+        return slot in self._slots
 
     def with_slot(self, slot: Slot) -> list[Birth]:
         """The loads that had edits of that toggle."""

@@ -16,10 +16,11 @@ from prtoggle import relations
 from prtoggle.births import Births
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import ConflictError
+from prtoggle.flips import flip_off, flip_on, is_current, is_plain
 from prtoggle.live_plan import LivePlanner
 from prtoggle.loading import Loading
 from prtoggle.overview import overview
-from prtoggle.planning import PlanMaker, is_current
+from prtoggle.planning import PlanMaker
 from prtoggle.restoring import born_plan
 from prtoggle.site_maker import SiteMaker
 from prtoggle.sites import SiteRegistry
@@ -94,6 +95,8 @@ class Engine:
         self._live = LivePlanner(self._sites)
         self.loading = Loading(self, self._births)
         self.observer: Observer | None = None
+        # Whether any toggle in force names others, which a flip then has to respect.
+        self._related = False
 
     def active(self) -> list[Slot]:
         """The toggles that are in force, in the order in which their ids were first asked for."""
@@ -114,6 +117,11 @@ class Engine:
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
+    def known(self, toggle_id: str) -> Toggle | None:
+        """The toggle of that id as it was last asked for; waits for nobody."""
+        slot = self._slots.get(toggle_id)
+        return None if slot is None else slot.toggle
+
     def states(self) -> list[ToggleState]:
         """How every toggle that is in force stands."""
         with self.lock:
@@ -122,15 +130,39 @@ class Engine:
     def revert(self, toggles: Sequence[Toggle], *, origin: Origin = "api", observe: bool = False) -> Handle:
         """Take the fixes of all `toggles` out, or raise a PrToggleError with nothing changed."""
         with self.lock:
+            quick = self._flipped_on(toggles) if len(toggles) == 1 and not observe else None
+            if quick is not None:
+                return Handle(self, (quick,))
             slots = tuple(dict.fromkeys([self._slot(toggle) for toggle in toggles]))
             new = [slot for slot in slots if not slot.handles]
             if new:
                 self._activate(new, origin, observe=observe)
             for slot in slots:
                 slot.handles += 1
+            self._count_related()
             if new:
                 self._report(new)
             return Handle(self, slots)
+
+    def _flipped_on(self, toggles: Sequence[Toggle]) -> Slot | None:
+        """The slot of a toggle that came into effect the short way."""
+        slot = self._slots.get(toggles[0].id)
+        if slot is None or slot.toggle is not toggles[0] or slot.handles or self._related:
+            return None
+        if not (is_plain(slot) and flip_on(slot)):
+            return None
+        slot.handles = 1
+        self._flipped(slot)
+        if self._subscribers:
+            self._report([slot])
+        return slot
+
+    def _count_related(self) -> None:
+        self._related = any(slot.toggle.requires or slot.toggle.conflicts for slot in self.active())
+
+    def _flipped(self, slot: Slot) -> None:
+        self.loading.changed(())
+        self._forget_compiled([slot])
 
     def _slot(self, toggle: Toggle) -> Slot:
         slot = self._slots.get(toggle.id)
@@ -171,7 +203,9 @@ class Engine:
                 relations.set_variables(slot, [*self.active(), *new])
             self._show({site: site.shown | slots for site, slots in targets.items()}, undo)
             for slot in new:
-                for _, step in slot.plan.steps if slot.plan else ():
+                for patch, step in slot.plan.steps if slot.plan else ():
+                    if observer is not None:
+                        observer.step(slot.id, patch.target, step)
                     step.install()
                     undo.callback(step.restore)
             undo.pop_all()
@@ -185,7 +219,9 @@ class Engine:
             undo.callback(site.show, before)
 
     def _forget_compiled(self, slots: Sequence[Slot]) -> None:
-        if "torch._dynamo" in sys.modules and any(slot.plan and slot.plan.sites for slot in slots):
+        if "torch._dynamo" in sys.modules and any(
+            slot.plan and (slot.plan.sites or slot.plan.steps) for slot in slots
+        ):
             forget_compiled()
 
     def _report(self, new: Sequence[Slot]) -> None:
@@ -215,13 +251,25 @@ class Engine:
         """Give up one hold on each of `slots`; those that nobody holds any more are restored, all or none."""
         with self.lock:
             last = [slot for slot in slots if slot.handles == 1]
-            if last:
+            if last and not self._flipped_off(last):
                 self._restore(last)
             for slot in slots:
                 slot.handles -= 1
+            if self._related:
+                self._count_related()
             for slot in last if self._subscribers else ():
                 for patch in slot.toggle.patches:
                     self.emit(Restored(slot.id, patch.target))
+
+    def _flipped_off(self, last: list[Slot]) -> bool:
+        """Whether a single toggle went out of effect the short way."""
+        if len(last) > 1 or self._related or self._births.has(last[0]):
+            return False
+        if not (is_plain(last[0]) and flip_off(last[0])):
+            return False
+        last[0].failures.clear()
+        self._flipped(last[0])
+        return True
 
     def _restore(self, last: list[Slot]) -> None:
         relations.refuse_required(last, [slot for slot in self.active() if slot not in last])
@@ -246,7 +294,7 @@ class Engine:
                 birth.put_back.add(slot)
             slot.failures.clear()
         self.loading.changed(())
-        if targets and "torch._dynamo" in sys.modules:
+        if (targets or reverse or any(map(_steps, last))) and "torch._dynamo" in sys.modules:
             forget_compiled()
 
 
@@ -302,6 +350,16 @@ def states() -> list[ToggleState]:
 def subscribe(callback: Callable[[Event], None]) -> Callable[[], None]:
     """Call `callback` with every event from now on; returns what ends that. The callback must not raise."""
     return _engine.subscribe(callback)
+
+
+def known(toggle_id: str) -> Toggle | None:
+    """The toggle of that id as it was last asked for, or None. Takes no lock: probes ask, from any thread."""
+    return _engine.known(toggle_id)
+
+
+def emit(event: Event) -> None:
+    """Tell every subscriber of something that the engine's observer has seen."""
+    _engine.emit(event)
 
 
 def observe_with(observer: Observer | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from prtoggle.errors import EditError, UnsupportedTargetError
 from prtoggle.recompile import future_flags
 from prtoggle.signature import Evaluator, Extras, edited_extras
+from prtoggle.source_text import split_lines
 from prtoggle.splices import apply_splices
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from prtoggle.region import Region
     from prtoggle.signature import FunctionNode
-    from prtoggle.splices import Splice
+from prtoggle.splices import Splice
 
 AT_LOAD: Final = "arm the toggle before the module is loaded (set PRTOGGLE, or revert before the import)"
 
@@ -70,7 +71,7 @@ def reaches_header(basis: Basis, splices: Sequence[Splice]) -> bool:
         return True
     # The lines of a function that was born edited are those of its edited text.
     text = apply_splices(region.text, basis.splices)
-    return splices[0].start < len("".join(text.splitlines(keepends=True)[: body - first]))
+    return splices[0].start < len("".join(split_lines(text)[: body - first]))
 
 
 def header_extras(basis: Basis, edited: str) -> Extras:

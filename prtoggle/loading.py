@@ -185,6 +185,7 @@ class Loading:
         observer = self._host.observer
         if observer is None or not any(slot.observed for slot in birth.slots):
             return code, birth
+        plain = code
         if observer.needs_probes:
             tree = ast.parse(edits.edited)
             observer.instrument(tree, _all_spots(edits))
@@ -195,6 +196,8 @@ class Loading:
             if unit.plain is not None and unit.code is not None:
                 target = f"{birth.name}.{unit.qualname}"
                 observer.compiled(unit.plain, unit.code, unit.spots, birth.name, target)
+        if birth.spots:
+            observer.compiled(plain, code, birth.spots, birth.name, birth.name)
         return code, birth
 
     def loaded(self, module: ModuleType) -> None:
@@ -250,6 +253,8 @@ class Loading:
         plan = value.plan if item.patch.mode == "value" else wrapper.plan
         try:
             step = plan(LivePatch(slot.id, item.patch, module, qualname))
+            if self._host.observer is not None and slot.observed:
+                self._host.observer.step(slot.id, item.patch.target, step)
             step.install()
         except PrToggleError as error:
             slot.failures[item.patch.target] = error

@@ -15,23 +15,24 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from prtoggle.births import Birth, Unit
-from prtoggle.installers.base import Spot
 from prtoggle.outer_functions import first_line, outer_functions
 from prtoggle.recompile import moved
 from prtoggle.source_text import ModuleSource
 from prtoggle.splices import EditedLines, apply_splices, edited_line_map, moved_splice
+from prtoggle.spots import spot_of
 from prtoggle.virtual_file import VirtualFile, new_name, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prtoggle.definitions import FunctionNode
+    from prtoggle.installers.base import Spot
     from prtoggle.slots import Slot
     from prtoggle.splices import Splice
 
@@ -102,7 +103,25 @@ def compile_edited(
     units = [unit for unit, _ in found]
     code = _with_file_names(compiled(tree), {(unit.qualname, unit.start + 1): unit for unit in units}, files)
     slots = frozenset(module.slots.values())
-    return code, Birth(module.name, module.source, module.edited, units, slots, _outside(module, units))
+    birth = Birth(module.name, module.source, module.edited, units, slots, _outside(module, units))
+    birth.spots = _outside_spots(module, edited, offsets, birth.outside)
+    return code, birth
+
+
+def _outside_spots(
+    module: ModuleEdits, edited: ModuleSource, offsets: Offsets, outside: Sequence[Splice]
+) -> tuple[Spot, ...]:
+    """Where the edits outside of functions stand, in the lines that their code has."""
+    shown = edited_line_map(module.source.text, module.splices)
+    return tuple(
+        replace(
+            spot,
+            lines=tuple(
+                sorted({_original_line(module.source, edited, offsets, line) for line in spot.lines})
+            ),
+        )
+        for spot in _spots(shown, outside, module.source.text, 0)
+    )
 
 
 def _units(
@@ -121,7 +140,7 @@ def _units(
         if touching:
             unit = _unit(module, qualname, offsets.original(begin), offsets.original(end), touching)
             unit.decorated = bool(node.decorator_list)
-            unit.spots = _spots(shown, touching, unit.start + 1 - first_line(node))
+            unit.spots = _spots(shown, touching, module.source.text, unit.start + 1 - first_line(node))
             for known in like.units if like is not None else ():
                 if (known.qualname, known.start) == (unit.qualname, unit.start):
                     unit.filename = known.filename
@@ -129,17 +148,10 @@ def _units(
     return found
 
 
-def _spots(shown: Sequence[EditedLines], touching: Sequence[Splice], shift: int) -> tuple[Spot, ...]:
-    return tuple(
-        Spot(
-            lines.splice.toggle_id,
-            lines.splice.target,
-            lines.splice.index,
-            tuple(range(lines.first + shift, lines.last + shift + 1)),
-        )
-        for lines in shown
-        if lines.splice in touching
-    )
+def _spots(
+    shown: Sequence[EditedLines], touching: Sequence[Splice], original: str, shift: int
+) -> tuple[Spot, ...]:
+    return tuple(spot_of(lines, original, shift) for lines in shown if lines.splice in touching)
 
 
 def _extent(source: ModuleSource, node: FunctionNode) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from prtoggle.errors import TargetModuleError
 from prtoggle.installers import value, wrapper
 from prtoggle.installers.at_load import same_file
 from prtoggle.installers.base import LivePatch
-from prtoggle.live import still_leads
 from prtoggle.live_plan import LivePlanner, Wanted
 from prtoggle.slots import Plan, SitePlan, Waiting
 from prtoggle.splices import merge
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
     from prtoggle.spec import Patch
     from prtoggle.splices import Splice
     from prtoggle.target import ModuleFile, ResolvedTarget
-
-
-def is_current(plan: Plan) -> bool:
-    """Whether a plan that was made before may be put in effect again as it is."""
-    if plan.steps or plan.waiting or not plan.sites:
-        return False
-    return all(still_leads(trail) and site.live.is_untouched() for site, trail in plan.sites)
 
 
 class PlanMaker:

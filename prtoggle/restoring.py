@@ -53,9 +53,9 @@ def _constants(slot: Slot, birth: Birth) -> list[Step]:
             )
         except PrToggleError as error:
             raise RestoreError(
-                f"{patch.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that "
-                f"ran when {birth.name} was loaded and cannot be put back: {error}. End the process, or leave the "
-                "toggle on",
+                f"{patch.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that ran "
+                f"when {birth.name} was loaded, and it cannot be put back. {error} End the process, or leave "
+                "the toggle on",
                 target=patch.target,
             ) from error
     return steps

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.headers import Basis
 from prtoggle.installers.in_place import cache_follower, refuse_free_threaded, unedited
+from prtoggle.installers.probes import forms_of
 from prtoggle.installers.triton_jit import follower_of
 from prtoggle.live import Peeled, find_attribute, peel
 from prtoggle.region import find_region, source_lines
@@ -120,7 +121,7 @@ class SiteMaker:
 
 def running_functions(unit: Unit) -> list[FunctionType]:
     """Every function of the process that runs the unit's code."""
-    codes = [code for code in (unit.code, unit.plain) if code is not None]
+    codes = [form for code in (unit.code, unit.plain) if code is not None for form in forms_of(code)]
     return [
         item
         for item in gc.get_referrers(*codes)

@@ -7,15 +7,17 @@ toggles a lookup and an exchange.
 
 from __future__ import annotations
 
+import ast
 import weakref
 from typing import TYPE_CHECKING
 
+from prtoggle.empty_blocks import fill_blocks
 from prtoggle.installers.in_place import LiveFunction
-from prtoggle.splices import merge
+from prtoggle.splices import merge, moved_splice
 from prtoggle.variants import build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import FunctionType
 
     from prtoggle.headers import Basis
@@ -73,10 +75,21 @@ class Site:
         if known is not None:
             return known
         ordered = sorted(slots, key=lambda slot: slot.id)
-        splices = merge([splice for slot in ordered for splice in self._splices[slot]])
+        splices = self._merged(ordered)
         variant = build(self.basis, splices, [slot.id for slot in ordered], observer)
         self._variants[slots] = variant
         return variant
+
+    def _merged(self, slots: Sequence[Slot]) -> tuple[Splice, ...]:
+        if len(slots) == 1:
+            return merge(self._splices[slots[0]])
+        # Toggles that each leave a block one statement may empty it together.
+        region = self.basis.region
+        source, offset = region.source, len(region.frame.prefix)
+        splices = [moved_splice(splice, offset) for slot in slots for splice in self._splices[slot]]
+        if any(splice.is_deletion for splice in splices):
+            splices = fill_blocks(source, ast.parse(source.text), splices)
+        return merge([moved_splice(splice, -offset) for splice in splices])
 
     def prepare(self, slots: Slots, observer: Observer | None = None) -> None:
         """Build and verify what `show` will need; raises, changing nothing, when it cannot be done."""
@@ -84,6 +97,10 @@ class Site:
         variant = self.version(slots, observer)
         for follower in self.live.followers:
             follower.prepare(None if variant is self.found else variant)
+
+    def can_show(self, slots: Slots) -> bool:
+        """Whether `show` exchanges known code and cannot fail: no kernel follows, nobody interfered."""
+        return slots in self._variants and self.live.is_simple and self.live.is_untouched()
 
     def show(self, slots: Slots) -> None:
         """Exchange the function's code for its version under `slots`."""

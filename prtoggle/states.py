@@ -85,5 +85,22 @@ class Failed:
     error: PrToggleError
 
 
-Event = Armed | Loaded | Activated | Restored | Failed
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The function of an observed patch was called for the first time in this process."""
+
+    toggle_id: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The statement of an observed edit was reached for the first time in this process."""
+
+    toggle_id: str
+    target: str
+    edit_index: int
+
+
+Event = Armed | Loaded | Activated | Restored | Failed | Called | Reached
 Subscriber = "Callable[[Event], None]"

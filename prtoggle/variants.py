@@ -7,13 +7,15 @@ function. An edit of those is refused here and works when the toggle is armed be
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prtoggle.errors import EditError, UndefinedNameError, UnsupportedTargetError
 from prtoggle.headers import AT_LOAD, Basis, definition, header_extras, reaches_header
 from prtoggle.installers.base import Variant
 from prtoggle.names import undefined_in_code
+from prtoggle.source_text import split_lines
 from prtoggle.splices import apply_splices, edited_line_map
 from prtoggle.spots import spot_of
 from prtoggle.virtual_file import VirtualFile, new_name, publish
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from prtoggle.installers.base import Observer, Spot
     from prtoggle.region import Region
     from prtoggle.signature import FunctionNode
-    from prtoggle.splices import Splice
+from prtoggle.splices import Splice
+
+_WORD: Final = re.compile(r"\w+")
 
 
 def build(
@@ -42,11 +46,11 @@ def build(
     code = _compiled(basis, region.framed(edited), name, toggle_ids)
     if code.co_freevars != basis.code.co_freevars:
         code = _with_cells(basis, edited, code, name)
-    _refuse_undefined(basis, code, toggle_ids)
+    _refuse_undefined(basis, code, splices, toggle_ids)
     extras = basis.extras
     if reaches_header(basis, splices) or reaches_header(basis, basis.splices):
         extras = header_extras(basis, edited)
-    lines = tuple(edited.splitlines(keepends=True))
+    lines = tuple(split_lines(edited))
     if splices:
         text = [*region.lines[: region.start], *lines, *region.lines[region.end :]]
         publish(VirtualFile(name, region.path, tuple(toggle_ids), text), code)
@@ -108,9 +112,15 @@ def _mention(node: FunctionNode, names: Sequence[str]) -> None:
         ast.copy_location(part, last)
 
 
-def _refuse_undefined(basis: Basis, code: CodeType, toggle_ids: Sequence[str]) -> None:
-    function = basis.function
-    missing = undefined_in_code(basis.code, code, function.__globals__)
+def _refuse_undefined(
+    basis: Basis, code: CodeType, splices: Sequence[Splice], toggle_ids: Sequence[str]
+) -> None:
+    function, text = basis.function, basis.region.text
+    words: set[str] = set()
+    for splice in splices:
+        words.update(_WORD.findall(splice.text), _WORD.findall(text[splice.start : splice.end]))
+    # A function that was loaded with edits runs names that the unedited text does not have, and back.
+    missing = undefined_in_code(basis.code, code, function.__globals__, None if basis.splices else words)
     if missing:
         raise UndefinedNameError(
             f"{basis.target}: {_names(toggle_ids)} uses {', '.join(missing)}, which neither module "

@@ -51,8 +51,9 @@ def publish(file: VirtualFile, code: CodeType) -> None:
 def ensure_readable(name: str) -> None:
     """Put the entry back if somebody emptied `linecache`; does nothing for a name that is not ours."""
     if name not in linecache.cache and (file := _files.get(name)) is not None:
-        # The modification time None tells linecache.checkcache to leave the entry alone.
-        linecache.cache[name] = (sum(map(len, file.lines)), None, file.lines, name)
+        # The modification time None tells linecache.checkcache to leave the entry alone; the size then
+        # counts for nothing.
+        linecache.cache[name] = (0, None, file.lines, name)
 
 
 def lookup(code: CodeType) -> VirtualFile | None:

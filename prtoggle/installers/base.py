@@ -140,3 +140,6 @@ class Observer(Protocol):
         `spots` are those of `plain`. A probe that was hit replaces `installed` by `plain` in every function
         that runs it.
         """
+
+    def step(self, toggle_id: str, target: str, step: Step) -> None:
+        """Learn of a `value:` or `wrap:` patch before it is installed."""

@@ -12,6 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 from prtoggle.errors import RestoreError, UnsupportedTargetError
+from prtoggle.installers import probes
 from prtoggle.installers.base import Variant
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def refuse_free_threaded(target: str) -> None:
 
 def installed_code(variant: Variant) -> CodeType:
     """The code object that stands in the function while the variant is in effect."""
-    return variant.code if variant.probed is None else variant.probed
+    return probes.present(variant.code if variant.probed is None else variant.probed)
 
 
 def unedited(function: FunctionType, target: str) -> Variant:
@@ -80,6 +81,11 @@ class LiveFunction:
         self.followers = tuple(followers)
 
     @property
+    def is_simple(self) -> bool:
+        """Whether nothing follows the function but caches, which cannot refuse to be emptied."""
+        return all(type(follower) is CacheFollower for follower in self.followers)
+
+    @property
     def function(self) -> FunctionType | None:
         """The function, or None when nobody holds it any more."""
         return self._function()
@@ -92,7 +98,7 @@ class LiveFunction:
         shown = self.shown
         code = function.__code__
         return (
-            (code is shown.code or code is shown.probed)
+            (code is shown.code or code is shown.probed or probes.same_function(code, shown.code))
             and function.__defaults__ is shown.defaults
             and function.__kwdefaults__ is shown.kwdefaults
         )
@@ -130,10 +136,13 @@ class LiveFunction:
         if function is None:
             return
         code, defaults, kwdefaults = installed_code(variant), variant.defaults, variant.kwdefaults
-        # Three straight lines: no other thread can run between them, so none sees new code with old defaults.
-        function.__code__ = code
-        function.__defaults__ = defaults
-        function.__kwdefaults__ = kwdefaults
+        # A probe in another thread must not put its code into the function behind our back.
+        with probes.LOCK:
+            # Three straight lines: no other thread can run between them, so none sees new code with old
+            # defaults.
+            function.__code__ = code
+            function.__defaults__ = defaults
+            function.__kwdefaults__ = kwdefaults
         if variant.annotations is not None or self._annotations is not None:
             self._exchange_annotations(function, variant)
 
