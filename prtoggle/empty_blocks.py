@@ -64,7 +64,7 @@ def emptied_blocks(source: ModuleSource, node: ast.AST, deleted: Collection[int]
         if first not in deleted or not all(_is_deleted(statement, deleted) for statement in block):
             continue
         header = _header_line(source, owner, block)
-        if header is not None and header not in deleted and header < first:
+        if header is not None and header < first and not _cuts_header(source, range(header, first), deleted):
             found.append(EmptyBlock(first, last, leading(source.lines[first - 1])))
     return found
 
@@ -82,6 +82,18 @@ def _owned_blocks(node: ast.AST) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:
 def _is_deleted(statement: ast.stmt, deleted: Collection[int]) -> bool:
     last = statement.end_lineno or statement.lineno
     return all(line in deleted for line in range(first_line_of(statement), last + 1))
+
+
+def _cuts_header(source: ModuleSource, lines: range, deleted: Collection[int]) -> bool:
+    """Whether code of a header goes too, which may run over several lines; comments under it do not count."""
+    code = (
+        line for line in lines if source.lines[line - 1].strip() and not _is_comment(source.lines[line - 1])
+    )
+    return any(line in deleted for line in code)
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
 
 
 def _header_line(source: ModuleSource, owner: ast.AST, block: list[ast.stmt]) -> int | None:

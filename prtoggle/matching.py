@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.indentation import common_indent, leading, string_lines
+from prtoggle.indentation import DEFAULT_UNIT, common_indent, leading, string_lines
 from prtoggle.source_text import split_lines
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def find_lines(lines: Sequence[str], first: int, last: int, pattern: Pattern) ->
         if agreed is not None:
             found = Found(first + start, first + start + size - 1, *agreed)
             (in_strings if start in inside else in_code).append(found)
-    return Matches(tuple(in_code), tuple(in_strings))
+    # Blocks in the spec's own style mean what they show; another style is looked at only without them.
+    same_style = [found for found in in_code if found.ratio is None]
+    return Matches(tuple(same_style or in_code), tuple(in_strings))
 
 
 def _same_block(
@@ -111,16 +114,29 @@ def _same_block(
 
 
 def _common_ratio(pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
-    """The one ratio of all non-empty indentations; None when they do not scale into each other."""
-    ratio: tuple[int, int] | None = None
+    """The one ratio of all indentations, (in the file, in the spec); None when they are not the same levels.
+
+    A line that is deeper than the one before it is deeper by one level, which shows the unit of each style.
+    Lines that only get shallower do not show it: eight spaces may be one level or two.
+    """
     for mine, theirs in pairs:
         if bool(mine) != bool(theirs) or len(set(mine)) > 1 or len(set(theirs)) > 1:
             return None
-        if mine:
-            ratio = ratio or (len(mine), len(theirs))
-            if len(mine) * ratio[1] != len(theirs) * ratio[0]:
-                return None
-    return ratio
+    characters = {(mine[0], theirs[0]) for mine, theirs in pairs if mine}
+    if len(characters) != 1 or characters == {("\t", "\t")}:
+        return None
+    steps = {
+        (len(after[0]) - len(before[0]), len(after[1]) - len(before[1]))
+        for before, after in pairwise(pairs)
+        if len(after[0]) > len(before[0]) or len(after[1]) > len(before[1])
+    }
+    if not steps and characters != {(" ", " ")}:
+        steps = {(1, DEFAULT_UNIT) if characters == {("\t", " ")} else (DEFAULT_UNIT, 1)}
+    if len(steps) != 1:
+        return None
+    ratio = steps.pop()
+    same = all(len(mine) * ratio[1] == len(theirs) * ratio[0] for mine, theirs in pairs)
+    return ratio if same and min(ratio) > 0 else None
 
 
 def find_statements(lines: Sequence[str], node: ast.AST, pattern: Pattern) -> list[Found]:

@@ -79,6 +79,18 @@ class TestTabs:
             "def f(x):\n  if x:\n    y = 2\n  else:\n    y = 3\n  return y\n"
         )
 
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            ("def f(x):\n\tif x:\n\t\tif x:\n\t\t\ta = 1\n\t\telse:\n\t\t\ta = 1\n\telse:\n\t\ta = 2\n", 6),
+            ("def f(x):\n  if x:\n    if x:\n      a = 1\n    else:\n      a = 1\n  else:\n    a = 2\n", 6),
+        ],
+    )
+    def test_levels_that_only_get_shallower_are_not_scaled(self, text, line):
+        unit = "\t" if "\t" in text else "  "
+        (splice,) = plan(text, "f", edits((f"{unit * 2}a = 1\nelse:", "pass"), occurrence=1))
+        assert text[: splice.start].count("\n") + 1 == line
+
     def test_units_of_four_match_units_of_two(self):
         text = "def f(x):\n  if x:\n    y = 1\n  return x\n"
         assert replaced(text, "if x:\n    y = 1", "if x:\n    if x:\n        y = 1") == (
@@ -246,6 +258,7 @@ class TestDeletions:
                 "a = 1",
                 "def f(x):\n    match x:\n        case 1:\n            pass\n        case _:\n            b = 1\n",
             ),
+            ("def f(x):\n    # why\n    return x\n", "# why\nreturn x", "def f(x):\n    pass\n"),
             ("def f(x):\n    for i in x:\n        i()", "i()", "def f(x):\n    for i in x:\n        pass"),
         ],
     )
@@ -364,6 +377,10 @@ class TestBrokenResults:
     def test_an_edit_that_breaks_the_syntax_is_refused(self, new):
         with pytest.raises(EditError, match=r"hc\.f: with toggle 1 "):
             edited(SIMPLE, "f", edits(("y = x + 1", new)))
+
+    def test_a_deletion_that_takes_half_a_header_is_refused(self):
+        with pytest.raises(EditError, match="no valid Python"):
+            replaced("def f(\n    x,\n):\n    a = 1\n", "    x,\n):\n    a = 1", "")
 
     def test_an_edit_that_swallows_a_neighbour_is_refused(self):
         text = 'def f(x):\n    return x\n\ndef g():\n    return 2  # """\n\ndef h():\n    return 3\n'

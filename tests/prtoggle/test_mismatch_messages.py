@@ -59,6 +59,13 @@ def test_lines_that_agree_are_told_from_those_that_do_not():
     assert "    2 |     a = x\n>   3 |     b = k + 1\n    4 |     return a, b" in shown
 
 
+def test_lines_that_differ_in_indentation_only_are_told():
+    text = "def f(x):\n    if x:\n        x = 1\n    return x\n"
+    assert "same lines stand at line 3, but indented otherwise" in message(
+        text, edits(("x = 1\nreturn x", ""))
+    )
+
+
 def test_nearest_text_of_another_function_is_not_offered():
     text = "def f(x):\n    return x\n\ndef g(x):\n    extra = max(x, 1)\n"
     assert "no text there is similar" in message(text, edits(("extra = max(x, 2)", "")))
