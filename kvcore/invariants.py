@@ -74,6 +74,8 @@ class InvariantChecker:
             self._check_ladder(one, operation)
         if touched is not None:
             self._check_untouched(touched, operation)
+        for one in held:
+            self._check_page_regular(one, operation)
         self._check_rows(held, operation)
         self._check_tree(held, tree_slots, operation)
         self._check_pools(held, tree_slots, operation)
@@ -104,7 +106,7 @@ class InvariantChecker:
         return as_ids(self._pool.req_to_token[kv.req_pool_idx, : kv.kv_allocated_len])
 
     def _check_ladder(self, held: _Held, operation: str) -> None:
-        """I5, and the row's pages."""
+        """I5 for the lengths."""
         kv, width = held.kv, self._pool.max_context_len
         lens = (kv.cache_protected_len, kv.kv_committed_len, kv.kv_allocated_len)
         if not 0 <= lens[0] <= lens[1] <= lens[2] <= width:
@@ -116,6 +118,9 @@ class InvariantChecker:
             )
         if not 0 <= kv.swa_evicted_seqlen <= kv.kv_allocated_len:
             self._fail("I5", operation, f"the window was evicted beyond the row: {kv}", held.req)
+
+    def _check_page_regular(self, held: _Held, operation: str) -> None:
+        """I5 for the row: token j sits at offset j % P of the page that its page of tokens starts."""
         page_size = self._allocator.page_size
         columns = np.arange(len(held.slots))
         expected = held.slots[columns // page_size * page_size] // page_size * page_size + columns % page_size
@@ -125,7 +130,7 @@ class InvariantChecker:
             self._fail(
                 "I5",
                 operation,
-                f"column {at} of row {kv.req_pool_idx} holds slot {held.slots[at]}, not {expected[at]}",
+                f"column {at} of row {held.kv.req_pool_idx} holds slot {held.slots[at]}, not {expected[at]}",
                 held.req,
             )
 

@@ -9,7 +9,7 @@ import torch
 from kvcore.allocators import PagedAllocator
 from kvcore.kernels.addressing import upload
 from kvcore.prefix_cache import EvictParams
-from tests.kvcore.factories import make_req, make_stack
+from tests.kvcore.factories import Stack, make_req, make_stack
 from tests.kvcore.sync_guard import DEVICE, DeviceSync, DeviceTensor, fake_device, no_waits
 
 PAGE_SIZES = [1, 4, 16]
