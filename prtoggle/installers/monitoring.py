@@ -40,13 +40,15 @@ class Monitor:
         self, code: CodeType, called: Callable[[], None], reached: Sequence[tuple[Spot, Callable[[], None]]]
     ) -> None:
         """Call `called` when the function starts, and what comes with each spot when it is reached."""
-        watched = self._watched(code)
-        watched.called.append(called)
+        if code.co_name != "<module>":
+            self._watched(code).called.append(called)
         for spot, told in reached:
             found = _trigger(code, spot)
             if found is not None:
                 part, lines = found
                 self._watched(part).lines.append((lines, told))
+                if part.co_name == "<lambda>" and part is not code:
+                    self._watched(part).called.append(called)
         for part in _with_nested(code):
             self._arm(part)
 
@@ -112,7 +114,11 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
 
 def _trigger(code: CodeType, spot: Spot) -> tuple[CodeType, frozenset[int]] | None:
     """The code object, and lines of it, whose event means that the spot was reached; None when none does."""
-    parts = list(_with_nested(code))
+    # A function that was edited itself is in another file.
+    parts = [part for part in _with_nested(code) if part.co_filename == code.co_filename]
+    if code.co_name == "<module>":
+        lambdas = [part for part in parts if part.co_name == "<lambda>" and _inside(part, spot)]
+        parts = lambdas or parts
     if spot.indent is not None:
         found = [(part, _deletion_lines(part, spot.lines[0], spot.indent)) for part in parts]
     else:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import weakref
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from prtoggle.installers import probes
 from prtoggle.installers.monitoring import make_monitor
 from prtoggle.installers.spot_places import locate_spot
+from prtoggle.installers.wrapper import WrapStep
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Sequence
     from types import CodeType
 
-    from prtoggle.installers.base import Spot
+    from prtoggle.installers.base import Spot, Step
     from prtoggle.installers.spot_places import Block
 
 # (toggle id, target) of a patch; (toggle id, target, edit index) of an edit.
@@ -45,6 +47,7 @@ class ReachObserver:
         self.needs_probes = self._monitor is None
         self.calls: set[Call] = set()
         self.reaches: set[Reach] = set()
+        self._wraps: list[tuple[weakref.ref[WrapStep], str, str]] = []
         os.register_at_fork(after_in_child=self.rearm)
 
     def instrument(self, tree: ast.AST, spots: Sequence[Spot]) -> None:
@@ -77,6 +80,20 @@ class ReachObserver:
         for reached in by_patch.values():
             self._monitor.watch(plain, self._called(reached[0][0]), reached)
 
+    def step(self, toggle_id: str, target: str, step: Step) -> None:
+        """See base.Observer. A wrapper is reached when it is called; that a value was read cannot be seen."""
+        if isinstance(step, WrapStep):
+            self._wraps.append((weakref.ref(step), toggle_id, target))
+            self._watch_wrap(step, toggle_id, target)
+
+    def _watch_wrap(self, step: WrapStep, toggle_id: str, target: str) -> None:
+        def called() -> None:
+            self.note_call((toggle_id, target))
+            self.note_reach((toggle_id, target, 0))
+
+        if (toggle_id, target) not in self.calls:
+            step.report_calls(called)
+
     def rearm(self) -> None:
         """Forget what was called and reached, and listen again: a forked child starts from nothing."""
         if self.calls or self.reaches:
@@ -86,6 +103,10 @@ class ReachObserver:
                 probes.rearm_all()
             else:
                 self._monitor.rearm_all()
+            for known, toggle_id, target in self._wraps:
+                step = known()
+                if step is not None:
+                    self._watch_wrap(step, toggle_id, target)
 
     def note_call(self, key: Call) -> None:
         """Take note that a patch's target was called, and tell it the first time."""

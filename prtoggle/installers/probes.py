@@ -18,6 +18,7 @@ import ast
 import builtins
 import gc
 import itertools
+import os
 import threading
 import weakref
 from dataclasses import dataclass
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 
 # The name under which a probe finds its hit function, from any module's code.
 NAME: Final = "__prtoggle_probe__"
+_PREFIX: Final = "prtoggle probe "
 
 # Held while a function's code is looked at and exchanged, here and by the engine.
-LOCK: Final = threading.RLock()
+LOCK = threading.RLock()
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +82,8 @@ class ProbedFunction:
         self, plain: CodeType, installed: CodeType, probes: tuple[Probe, ...], source: Instrumented
     ) -> None:
         self._plain = weakref.ref(plain)
+        # Nobody else keeps the code of a module, in which the code of its lambdas is.
+        self._kept = plain if plain.co_name == "<module>" else None
         self._installed = installed
         self._forms = [installed]
         self._source: Instrumented | None = source
@@ -93,9 +97,10 @@ class ProbedFunction:
         if due is None or due is self.present:
             return
         self.present = due
-        _exchange(self._forms, due)
+        self._exchange(self._forms, due)
         if open_probes:
             self._forms.append(due)
+            _functions[id(due)] = self
 
     def rearm(self) -> None:
         """Put all probes back, as after a fork: what the parent's calls hit says nothing of the child's."""
@@ -104,12 +109,28 @@ class ProbedFunction:
             _spent.discard(probe.name)
         plain = self._plain()
         if self.present is not self._installed and plain is not None:
-            _exchange([plain, *self._forms[1:]], self._installed)
+            self._exchange([plain, *self._forms[1:]], self._installed)
             self.present = self._installed
 
-    def is_form(self, code: CodeType) -> bool:
-        """Whether the code is this function's, with some of its probes, all or none."""
-        return code is self._plain() or any(code is form for form in self._forms)
+    @property
+    def forms(self) -> tuple[CodeType, ...]:
+        """The codes with probes, all of them first."""
+        return tuple(self._forms)
+
+    def _exchange(self, old: Sequence[CodeType], new: CodeType) -> None:
+        """Let every function that runs an old code, or one in it with these probes, run what corresponds."""
+        own = {probe.name for probe in self.probes}
+        pairs = {
+            id(before): (before, after)
+            for code in old
+            for before, after in _corresponding(code, new)
+            if own.issuperset({*_probe_names(before), *_probe_names(after)})
+        }
+        for referrer in gc.get_referrers(*(before for before, _ in pairs.values())):
+            if type(referrer) is FunctionType:
+                before, after = pairs.get(id(referrer.__code__), (None, None))
+                if before is not None and after is not None and before.co_freevars == after.co_freevars:
+                    referrer.__code__ = after
 
     def _form(self, open_probes: Sequence[Probe]) -> CodeType | None:
         """The function with only these probes; None when it cannot be made for certain."""
@@ -137,7 +158,7 @@ class ProbedFunction:
 # Probes that may still tell something, by name; names of those that told and whose function has advanced.
 _by_name: dict[str, tuple[Probe, ProbedFunction | None]] = {}
 _spent: set[str] = set()
-# Probed functions by the id of the code with all probes, which they keep alive.
+# Probed functions by the id of each of their codes.
 _functions: dict[int, ProbedFunction] = {}
 _serial = itertools.count(1)
 
@@ -147,7 +168,7 @@ def insert(tree: ast.AST, places: Sequence[tuple[Block, Callable[[], None]]]) ->
     setattr(builtins, NAME, hit)
     probes = []
     for block, told in places:
-        name = f"prtoggle probe {next(_serial)}"
+        name = f"{_PREFIX}{next(_serial)}"
         node = ast.Call(ast.Name(NAME, ast.Load()), [ast.Constant(name)], [])
         probe = Probe(name, told, block, node)
         block.insert(node)
@@ -159,17 +180,21 @@ def insert(tree: ast.AST, places: Sequence[tuple[Block, Callable[[], None]]]) ->
 def register(plain: CodeType, installed: CodeType, source: Instrumented) -> None:
     """Learn which function the probes of `source` that are in `installed` belong to."""
     names = set(_probe_names(installed))
-    probes = tuple(probe for probe in source.probes if probe.name in names)
+    # The probes of functions in a module, which are told of first, are not the module's own.
+    probes = tuple(
+        probe for probe in source.probes if probe.name in names and _by_name[probe.name][1] is None
+    )
     function = ProbedFunction(plain, installed, probes, source)
-    _functions[id(installed)] = function
+    _functions[id(installed)] = _functions[id(plain)] = function
     for probe in probes:
         _by_name[probe.name] = (probe, function)
-    weakref.finalize(plain, _forget, id(installed), probes).atexit = False
+    weakref.finalize(plain, _forget, id(plain), function).atexit = False
 
 
-def _forget(installed_id: int, probes: Sequence[Probe]) -> None:
-    _functions.pop(installed_id, None)
-    for probe in probes:
+def _forget(plain_id: int, function: ProbedFunction) -> None:
+    for code_id in (plain_id, *map(id, function.forms)):
+        _functions.pop(code_id, None)
+    for probe in function.probes:
         _by_name.pop(probe.name, None)
         _spent.discard(probe.name)
 
@@ -180,15 +205,29 @@ def present(installed: CodeType) -> CodeType:
     return installed if function is None else function.present
 
 
-def is_form_of(code: CodeType, installed: CodeType) -> bool:
-    """Whether `code` is what a probe has made of `installed`."""
-    function = _functions.get(id(installed))
-    return function is not None and function.is_form(code)
+def same_function(one: CodeType, other: CodeType) -> bool:
+    """Whether both are forms of one function: with all of its probes, some or none."""
+    function = _functions.get(id(one))
+    return function is not None and function is _functions.get(id(other))
+
+
+def forms_of(code: CodeType) -> list[CodeType]:
+    """Every code that functions may run in place of this one because of probes; itself is one of them."""
+    function = _functions.get(id(code))
+    return [code] if function is None else [code, *(form for form in function.forms if form is not code)]
+
+
+def _unlock() -> None:
+    global LOCK  # noqa: PLW0603  # a thread that does not exist in the child may have held it
+    LOCK = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 def rearm_all() -> None:
-    """Put every probe back into its function: for the child after a fork."""
-    for function in list(_functions.values()):
+    """Put every probe back into its function, as the child after a fork needs them."""
+    for function in {id(function): function for function in _functions.values()}.values():
         function.rearm()
 
 
@@ -218,19 +257,9 @@ hit._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
 
 def _probe_names(code: CodeType) -> Iterator[str]:
     if NAME in code.co_names:
-        yield from (const for const in code.co_consts if isinstance(const, str))
+        yield from (const for const in code.co_consts if isinstance(const, str) and const.startswith(_PREFIX))
     for nested in nested_codes(code):
         yield from _probe_names(nested)
-
-
-def _exchange(old: Sequence[CodeType], new: CodeType) -> None:
-    """Let every function that runs an old code, or one nested in it, run what corresponds in the new."""
-    pairs = {id(before): (before, after) for code in old for before, after in _corresponding(code, new)}
-    for referrer in gc.get_referrers(*(before for before, _ in pairs.values())):
-        if type(referrer) is FunctionType:
-            before, after = pairs.get(id(referrer.__code__), (None, None))
-            if before is not None and after is not None and before.co_freevars == after.co_freevars:
-                referrer.__code__ = after
 
 
 def _corresponding(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:

@@ -221,14 +221,17 @@ def _lambdas(statement: ast.stmt, spot: Spot) -> list[ast.Lambda]:
 
 
 def _first_line(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", ())
-    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    return min([statement.lineno, *(decorator.lineno for decorator in _decorators(statement))])
+
+
+def _decorators(statement: ast.stmt) -> list[ast.expr]:
+    return statement.decorator_list if isinstance(statement, (FunctionNode, ast.ClassDef)) else []
 
 
 def _indent(statement: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     # A decorator's own column is one behind its @.
-    return decorators[0].col_offset - 1 if decorators else statement.col_offset
+    columns = [decorator.col_offset - 1 for decorator in _decorators(statement)]
+    return columns[0] if columns else statement.col_offset
 
 
 def _at_line(node: ast.AST, anchor: ast.stmt) -> None:

@@ -60,6 +60,7 @@ class WrapStep:
     """One target with its wrapper; `install` and `restore` alternate, under the engine's lock."""
 
     __slots__ = (
+        "__weakref__",
         "_attribute",
         "_exchange",
         "_owner",
