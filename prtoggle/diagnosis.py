@@ -78,9 +78,9 @@ def mismatch(place: Place, matches: Matches) -> MatchError:
 
 def _reason(place: Place, matches: Matches, pattern: Pattern) -> str:
     size = len(pattern.stripped)
-    lines = [line.strip() for line in place.source.lines]
+    written = [line.strip() for line in place.source.lines]
     for first in range(place.node.first_line - 1, place.last_line - size + 1):
-        if lines[first : first + size] == list(pattern.stripped) and not matches.in_strings:
+        if written[first : first + size] == list(pattern.stripped) and not matches.in_strings:
             return f"The same lines stand at line {first + 1}, but indented otherwise against each other."
     if matches.in_strings:
         lines = ", ".join(str(found.first) for found in matches.in_strings)

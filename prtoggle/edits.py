@@ -176,8 +176,7 @@ def make_splice(
     starts, lines = source.starts, source.lines
     start, end = starts[found.first - 1], starts[found.last]
     newline = _line_end(lines[found.first - 1]) or source.newline
-    nearby = lines[max(0, found.first - 20) : found.last + 20]
-    text = fit_block(edit.text, style_of(found.base, nearby, found.ratio), newline)
+    text = _fitted(source, found, edit.text, newline)
     open_end = not _line_end(lines[found.last - 1])
     note = f"lines {found.first}-{found.last} are laid out differently from match" if found.reflowed else None
     if edit.mode == "replacement":
@@ -187,6 +186,15 @@ def make_splice(
         return Splice(start, start, text, toggle_id, target, index, Rank.PREPEND, (start, end), note)
     text = newline + text.removesuffix(newline) if open_end else text
     return Splice(end, end, text, toggle_id, target, index, Rank.APPEND, (start, end), note)
+
+
+def _fitted(source: ModuleSource, found: Found, text: str, newline: str) -> str:
+    """The edit's text in the style of the place that was found."""
+    line = text.rstrip("\n")
+    if line and not line[0].isspace() and "\n" not in line and "\r" not in line:
+        return f"{found.base}{line}{newline}"
+    nearby = source.lines[max(0, found.first - 20) : found.last + 20]
+    return fit_block(text, style_of(found.base, nearby, found.ratio), newline)
 
 
 def _line_end(line: str) -> str:

@@ -138,7 +138,7 @@ class Patch:
     @property
     def mode(self) -> PatchMode:
         """Which of the five modes this patch is of."""
-        return self._modes()[0]
+        return "edits" if self.edits else self._modes()[0]
 
     @property
     def changes_source(self) -> bool:

@@ -79,8 +79,11 @@ def merge(splices: Iterable[Splice]) -> tuple[Splice, ...]:
 
     Raises EditOverlapError when two want the same lines.
     """
+    distinct = dict.fromkeys(splices)
+    if len(distinct) < 2:
+        return tuple(distinct)
     ordered = sorted(
-        dict.fromkeys(splices),
+        distinct,
         key=lambda splice: (splice.start, splice.rank, splice.toggle_id, splice.target, splice.index),
     )
     by_extent = sorted(ordered, key=lambda splice: _extent(splice)[0])
