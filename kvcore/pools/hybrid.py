@@ -21,6 +21,7 @@ from kvcore.pools.track_buffer import (
     end_boundary,
     held_track_slots,
     keep_idx,
+    needs_slot,
 )
 from kvcore.prefix_cache.base import EvictParams
 
@@ -169,7 +170,8 @@ class HybridReqToTokenPool(ReqToTokenPool):
 
     def begin_boundary(self, req: Req, seq_len: int, tree_cache: PrefixCache | None) -> bool:
         """Whether the step that reaches ``seq_len`` tokens writes a snapshot; lazily makes room for it."""
-        if self.track.lazy and self.mamba_allocator.available_size() == 0 and tree_cache is not None:
+        is_short = needs_slot(self.track, req, seq_len) and self.mamba_allocator.available_size() == 0
+        if is_short and tree_cache is not None:
             tree_cache.evict(EvictParams(mamba_num=1))
         tracked = begin_boundary(self.track, req, seq_len, self.mamba_allocator)
         if tracked and self.track.lazy and req.kv is not None:

@@ -53,6 +53,12 @@ def held_track_slots(req: Req, keep: int | None) -> list[int]:
     return [slot for index, slot in enumerate(buffer) if slot != NO_SLOT and index != keep]
 
 
+def needs_slot(policy: TrackPolicy, req: Req, seq_len: int) -> bool:
+    """Whether ``begin_boundary`` will take a state: a lazy buffer at a boundary behind the first one."""
+    is_boundary = policy.num_slots > 0 and seq_len % policy.interval == 0
+    return policy.lazy and is_boundary and req.mamba_last_track_seqlen is not None
+
+
 def begin_boundary(policy: TrackPolicy, req: Req, seq_len: int, states: MambaSlotAllocator) -> bool:
     """Before the step that reaches ``seq_len`` tokens: whether it writes a snapshot, and room for it.
 
@@ -63,7 +69,7 @@ def begin_boundary(policy: TrackPolicy, req: Req, seq_len: int, states: MambaSlo
         return False
     buffer = req.mamba_ping_pong_track_buffer
     assert buffer is not None, f"request {req.rid} tracks without a buffer"
-    if policy.lazy and req.mamba_last_track_seqlen is not None:
+    if needs_slot(policy, req, seq_len):
         place = other_idx(policy, req.mamba_next_track_idx)
         if buffer[place] == NO_SLOT:
             granted = states.alloc(1)
