@@ -58,11 +58,11 @@ class ReachObserver:
             location = locate_spot(tree, spot)
             if location is None:
                 continue
-            places.append((location.reached, self._reached(spot)))
             key = (id(location.function), spot.toggle_id, spot.target)
             if location.called is not None and key not in seen:
                 seen.add(key)
                 places.append((location.called, self._called(spot)))
+            places.append((location.reached, self._reached(spot)))
         self._instrumented = probes.insert(tree, places)
 
     def compiled(

@@ -189,7 +189,8 @@ def _of_deletion(statements: list[_Statement], spot: Spot) -> _Statement | None:
     """The statement that stands where text was taken out, or the last one before the end of that block."""
     line = spot.lines[0]
     following = [found for found in statements if found.first >= line]
-    if following and _indent(following[0].statement) == spot.indent:
+    # Where the next line is an `else:` or belongs to an outer block, what went was the last of its block.
+    if following and following[0].first == line and _indent(following[0].statement) == spot.indent:
         return following[0]
     before = [found for found in statements if found.last < line and _indent(found.statement) == spot.indent]
     if before:
