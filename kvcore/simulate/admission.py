@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kvcore.admission import cancel_admission, match_for_admission, set_extend_range
 from kvcore.page_math import align_down, align_up
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kvcore.req import Req
     from kvcore.simulate.result import SimulationResult
@@ -58,15 +59,37 @@ class Admission:
             self.chunked = req if req.is_chunked else None
         places = self._stack.free_places(len(running))
         while self.chunked is None and budget >= self._page_size and len(batch) < places:
-            head = self._admit_head(budget, promised, alone=not running and not batch)
+            taken = self._chunk_size - budget
+            head = self._admit_head(
+                promised,
+                alone=not running and not batch,
+                fits=partial(self._has_page_for, taken),
+            )
             if head is None:
                 break
+            set_extend_range(head, self._within_pools(budget, taken=taken), self._page_size)
             batch.append(head)
             budget -= align_up(head.extend_len, self._page_size)
             promised += self._need(head)
             if head.is_chunked:
                 self.chunked = head
         return batch
+
+    def next_whole(self, running: Sequence[Req], window_need: Callable[[Req], int]) -> Req | None:
+        """The head of the queue, matched and locked, if all of its slots are in reach; ``None`` otherwise.
+
+        For requests that are not computed here. ``window_need`` says how many window slots one takes.
+        """
+        if self._stack.free_places(len(running)) <= 0:
+            return None
+        return self._admit_head(
+            self._promised(running),
+            alone=not running,
+            fits=lambda req: window_need(req) <= self._stack.window_slots_in_reach(),
+        )
+
+    def _has_page_for(self, taken: int, _req: Req) -> bool:
+        return self._within_pools(self._page_size, taken=taken) > 0
 
     def _within_pools(self, budget: int, *, taken: int) -> int:
         """Tokens that can be computed now, in whole pages, when ``taken`` slots of this step are spoken for.
@@ -76,8 +99,8 @@ class Admission:
         in_reach = min(self._stack.slots_in_reach(), self._stack.window_slots_in_reach())
         return align_down(min(budget, in_reach - taken), self._page_size)
 
-    def _admit_head(self, budget: int, promised: int, *, alone: bool) -> Req | None:
-        """Match, lock and set the head of the queue; ``None`` leaves it, and everything else, as it was.
+    def _admit_head(self, promised: int, *, alone: bool, fits: Callable[[Req], bool]) -> Req | None:
+        """Match, lock and take the head of the queue; ``None`` leaves it, and everything else, as it was.
 
         Alone in the stack a request that does not fit never will: it is aborted, and the next one gets its
         turn.
@@ -89,9 +112,10 @@ class Admission:
                 match_for_admission(req, self._stack.tree_cache)
             # Locking what matched has taken it out of reach, so all sizes are asked for only now.
             need = self._need(req)
-            most = self._within_pools(budget, taken=self._chunk_size - budget)
-            if need <= self._stack.slots_in_reach() - promised and most >= self._page_size:
-                self._start(req, most)
+            if need <= self._stack.slots_in_reach() - promised and fits(req):
+                self._retry_from = 0
+                self._result.prompt_tokens += req.seqlen
+                self._result.cached_tokens += req.prefix_indices.numel()
                 return self._queue.pop()
             with self._guard("cancel_admission", (req,)):
                 cancel_admission(req, self._stack.tree_cache)
@@ -101,12 +125,6 @@ class Admission:
             self._queue.pop()
             self._result.aborted += 1
         return None
-
-    def _start(self, req: Req, most: int) -> None:
-        self._retry_from = 0
-        set_extend_range(req, most, self._page_size)
-        self._result.prompt_tokens += req.seqlen
-        self._result.cached_tokens += req.prefix_indices.numel()
 
     def _need(self, req: Req) -> int:
         """Slots that ``req`` is expected to take from now on, beyond its cached prefix."""

@@ -19,6 +19,10 @@ class VirtualClock:
         """Pass the time of a step that computes ``num_tokens`` prompt tokens (0 for a decode step)."""
         self.now_ms += self.step_ms + num_tokens * self.token_ms
 
+    def after(self, num_tokens: int) -> float:
+        """When the KV of ``num_tokens`` tokens is here that another machine starts to compute now."""
+        return self.now_ms + self.step_ms + num_tokens * self.token_ms
+
     def wait_until(self, arrival_ms: float) -> None:
         """Jump to the arrival of the next request, never back."""
         self.now_ms = max(self.now_ms, arrival_ms)

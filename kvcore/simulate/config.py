@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kvcore.errors import ConfigurationError
+from kvcore.page_math import align_up
 from kvcore.server_args import ServerArgs, SpeculativeAlgorithm
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _COMPUTE_DEFAULTS: dict[str, Any] = {
 }
 """A computed token costs a thousand times a counted one, so everything is smaller with ``compute``."""
 _COMPUTE_WINDOW = 24
+_TRACK_INTERVAL = 256
+_COMPUTE_TRACK_INTERVAL = 16
 _PROMPT_SHRINK, _OUTPUT_SHRINK = 16, 4
 """Trace lengths are divided by these with ``compute``."""
 _WINDOW = 128
@@ -101,6 +104,11 @@ class SimulationConfig:
             raise ConfigurationError(f"--window belongs to --cache swa, found --cache {self.cache}")
         if self.policy is not None and self.cache != "radix":
             raise ConfigurationError(f"--policy belongs to --cache radix, found --cache {self.cache}")
+        if self.cache == "mamba" and (self.spec != "none" or self.disaggregation):
+            raise ConfigurationError(
+                "--cache mamba goes with --spec none and without --disaggregation: a recurrent state cannot "
+                "be taken back to the last accepted draft, and no row pool receives states from elsewhere"
+            )
         if self.pool_tokens < self.page_size:
             raise ConfigurationError(
                 f"--pool-size {self.pool_size} holds no page of {self.page_size}; give at least one page"
@@ -160,6 +168,21 @@ class SimulationConfig:
         return _WINDOW if self.window is None else self.window
 
     @property
+    def track_interval(self) -> int | None:
+        """Tokens between two snapshots of a recurrent state; ``None`` at page size 1, which needs none."""
+        if self.page_size == 1:
+            return None
+        return align_up(_COMPUTE_TRACK_INTERVAL if self.compute else _TRACK_INTERVAL, self.page_size)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether a step is prepared before the result of the one before is known.
+
+        Not with recurrent states that are kept after the last token: they would be one token ahead.
+        """
+        return self.cache != "mamba" or self.track_interval is not None
+
+    @property
     def prompt_shrink(self) -> int:
         """What the prompts of the trace are divided by."""
         return _PROMPT_SHRINK if self.compute else 1
@@ -183,7 +206,11 @@ class SimulationConfig:
     def server_args(self) -> ServerArgs:
         """The settings as the stack's sizing reads them."""
         if self.spec == "none":
-            return ServerArgs(context_len=self.context_len, page_size=self.page_size)
+            return ServerArgs(
+                context_len=self.context_len,
+                page_size=self.page_size,
+                disable_overlap_schedule=not self.overlap,
+            )
         return ServerArgs(
             context_len=self.context_len,
             page_size=self.page_size,

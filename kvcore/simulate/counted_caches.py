@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kvcore.prefix_cache import ChunkCache, PrefixCache, RadixCache, SWARadixCache
+from kvcore.prefix_cache import ChunkCache, MambaRadixCache, PrefixCache, RadixCache, SWARadixCache
 
 if TYPE_CHECKING:
     from kvcore.prefix_cache import EvictParams, EvictResult
@@ -26,7 +26,7 @@ class EvictionCounter:
         self.num_states += evicted.mamba_num_evicted
 
 
-class CountsEvictions(PrefixCache):
+class CountedCache(PrefixCache):
     """Mix-in in front of a cache."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -40,13 +40,17 @@ class CountsEvictions(PrefixCache):
         return evicted
 
 
-class CountedChunkCache(CountsEvictions, ChunkCache):
+class CountedChunkCache(CountedCache, ChunkCache):
     """Never evicts."""
 
 
-class CountedRadixCache(CountsEvictions, RadixCache):
+class CountedRadixCache(CountedCache, RadixCache):
     """Radix, counted."""
 
 
-class CountedSWARadixCache(CountsEvictions, SWARadixCache):
+class CountedSWARadixCache(CountedCache, SWARadixCache):
     """Radix with a window, counted."""
+
+
+class CountedMambaRadixCache(CountedCache, MambaRadixCache):
+    """Radix with recurrent states, counted."""

@@ -25,6 +25,10 @@ class Executor(Protocol):
         """New tokens per request: one where the extend reached the end, none after a chunk in the middle."""
         ...
 
+    def receive(self, batch: ScheduleBatch) -> list[Sequence[int]]:
+        """The KV of ``fill_ids`` is here, and with it the first token of requests that have none."""
+        ...
+
     def decode(self, batch: ScheduleBatch) -> list[Sequence[int]]:
         """New tokens per request, at least one."""
         ...
@@ -51,6 +55,15 @@ class CountingExecutor:
             else:
                 job.num_said = len(req.output_ids) + 1
                 tokens.append(output_ids(job.line, job.num_said - 1, 1))
+        return tokens
+
+    def receive(self, batch: ScheduleBatch) -> list[Sequence[int]]:
+        """One token for requests without any."""
+        tokens: list[Sequence[int]] = []
+        for req in batch.reqs:
+            job, num_new = job_of(req), 0 if req.output_ids else 1
+            job.num_said = len(req.output_ids) + num_new
+            tokens.append(output_ids(job.line, 0, num_new))
         return tokens
 
     def decode(self, batch: ScheduleBatch) -> list[Sequence[int]]:

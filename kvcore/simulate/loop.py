@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kvcore.page_math import align_down
+from kvcore.pools.hybrid import HybridReqToTokenPool
 from kvcore.prefix_cache.unfinished import maybe_cache_unfinished_req
 from kvcore.release import release_kv_cache
 from kvcore.schedule_batch import advance_request
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from kvcore.simulate.checks import Checks
     from kvcore.simulate.clock import VirtualClock
     from kvcore.simulate.executor import Executor
+    from kvcore.simulate.reception import Reception
     from kvcore.simulate.result import SimulationResult
     from kvcore.simulate.series import Series
     from kvcore.simulate.stack import Stack
@@ -30,10 +33,22 @@ class Launched(NamedTuple):
 
     operation: str
     reqs: list[Req]
-    tokens: list[Sequence[int]]
+    """All that the step was about."""
+    results: list[tuple[Req, Sequence[int]]]
+    """Requests that say something after it, and what: not those in the middle of their prompt."""
     is_extend: bool = False
     verified: bool = False
     """The tokens come out of a speculative verification."""
+
+
+def _snapshot_len(req: Req, start: int, end: int, interval: int) -> int | None:
+    """Length in ``(start, end]`` after which a step left a snapshot: at most one, where it is worth most."""
+    branching = req.mamba_branching_seqlen
+    if branching is not None and start < branching <= end:
+        # Others share the prompt up to here; with a state they will start from it.
+        return branching
+    last = align_down(end, interval)
+    return last if last > start else None
 
 
 class Loop:
@@ -54,6 +69,9 @@ class Loop:
         guard: Guard,
         result: SimulationResult,
         series: Series,
+        *,
+        reception: Reception | None = None,
+        overlap: bool = True,
     ) -> None:
         self._stack = stack
         self._queue = queue
@@ -64,6 +82,8 @@ class Loop:
         self._guard = guard
         self._result = result
         self._series = series
+        self._reception = reception
+        self._overlap = overlap
         self._running: ScheduleBatch = stack.batch([])
 
     def run(self, on_progress: Callable[[int], None]) -> None:
@@ -73,26 +93,46 @@ class Loop:
         while True:
             self._queue.arrive_until(self._clock.now_ms)
             self._guard.moment = f"step {step} ({self._clock.now_ms / 1000:.2f} s)"
+            self._receive()
             launched = self._launch_extend() or self._launch_decode()
-            if in_flight is not None:
-                self._settle(in_flight)
-            if launched is None and in_flight is None and not self._wait():
+            settled = in_flight if self._overlap else launched
+            if settled is not None:
+                self._settle(settled)
+            if launched is None and settled is None and not self._wait():
                 return
-            self._after_step(launched, in_flight)
-            in_flight = launched
+            self._after_step(launched, settled)
+            in_flight = launched if self._overlap else None
             on_progress(self._result.finished + self._result.aborted)
             step += 1
 
     def _wait(self) -> bool:
         """Nothing runs: go to the next arrival; False when there is none."""
         assert self._admission.chunked is None, "a prompt waits for its next chunk, and nothing can make room"
-        arrival = self._queue.next_arrival_ms
-        if arrival is None:
+        received = None if self._reception is None else self._reception.next_arrival_ms
+        arrivals = [at for at in (self._queue.next_arrival_ms, received) if at is not None]
+        if not arrivals:
             return False
-        self._clock.wait_until(arrival)
+        self._clock.wait_until(min(arrivals))
         return True
 
+    def _receive(self) -> None:
+        """Disaggregation: start requests whose KV has arrived, and make room for others."""
+        if self._reception is None:
+            return
+        reqs = self._reception.arrived(len(self._running.reqs))
+        if reqs:
+            batch = self._stack.batch(reqs)
+            with self._guard("take_over", reqs):
+                batch.take_over()
+            tokens = self._executor.receive(batch)
+            self._running.merge(batch)
+            results = list(zip(reqs, tokens, strict=True))
+            self._settle(Launched("take_over", reqs, results, is_extend=True))
+        self._result.allocations += self._reception.preallocate(self._running.reqs)
+
     def _launch_extend(self) -> Launched | None:
+        if self._reception is not None:
+            return None
         tree_cache = self._stack.tree_cache
         chunked = self._admission.chunked
         if chunked is not None and len(chunked.fill_ids) > chunked.prefix_indices.numel():
@@ -109,9 +149,12 @@ class Loop:
         self._clock.step(sum(req.extend_len for req in reqs))
         with self._guard("extend", reqs):
             tokens = self._executor.extend(batch)
-        batch.filter([i for i, req in enumerate(reqs) if not req.is_chunked])
+            self._track_states(reqs, [req.extend_len for req in reqs])
+        complete = [i for i, req in enumerate(reqs) if not req.is_chunked]
+        batch.filter(complete)
         self._running.merge(batch)
-        return Launched("alloc_for_extend", reqs, tokens, is_extend=True)
+        results = [(reqs[i], tokens[i]) for i in complete]
+        return Launched("alloc_for_extend", reqs, results, is_extend=True)
 
     def _launch_decode(self) -> Launched | None:
         running = self._running
@@ -131,7 +174,24 @@ class Loop:
         self._clock.step(0)
         with self._guard("decode", reqs):
             tokens = self._executor.decode(running)
-        return Launched("prepare_for_decode", reqs, tokens, verified=running.is_speculative)
+            self._track_states(reqs, [1] * len(reqs))
+        results = list(zip(reqs, tokens, strict=True))
+        return Launched("prepare_for_decode", reqs, results, verified=running.is_speculative)
+
+    def _track_states(self, reqs: Sequence[Req], num_computed: Sequence[int]) -> None:
+        """Count the snapshots of recurrent states that a step wrote at multiples of the track interval.
+
+        The device works in order, so what the step wrote may be handed on before the host knows its result.
+        """
+        rows = self._stack.rows
+        if not isinstance(rows, HybridReqToTokenPool) or not rows.track.num_slots:
+            return
+        for req, computed in zip(reqs, num_computed, strict=True):
+            assert req.kv is not None, f"{req.rid} holds no row"
+            end = req.kv.kv_committed_len
+            boundary = _snapshot_len(req, end - computed, end, rows.track.interval)
+            if boundary is not None and rows.begin_boundary(req, boundary, self._stack.tree_cache):
+                rows.end_boundary(req, boundary)
 
     def _retract(self) -> None:
         with self._guard("retract_decode", self._running.reqs):
@@ -149,8 +209,8 @@ class Loop:
     def _settle(self, launched: Launched) -> None:
         """Learn what a step produced, hand finished prompts to the cache, release finished requests."""
         finished = 0
-        for req, tokens in zip(launched.reqs, launched.tokens, strict=True):
-            if not tokens or req.kv is None:
+        for req, tokens in launched.results:
+            if req.kv is None:
                 continue
             if launched.is_extend:
                 with self._guard("cache_unfinished_req", (req,)):
@@ -172,6 +232,8 @@ class Loop:
         self._result.peak_slots = max(self._result.peak_slots, used)
         if self._checks.every_step:
             live = [req for req in (*self._running.reqs, self._admission.chunked) if req is not None]
+            if self._reception is not None:
+                live += self._reception.waiting_reqs
             touched = [req for step in (launched, settled) if step is not None for req in step.reqs]
             operation = "nothing" if launched is None else launched.operation
             self._checks.after_step(operation, live, touched)

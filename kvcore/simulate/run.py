@@ -15,6 +15,7 @@ from kvcore.simulate.compute.executor import ComputingExecutor
 from kvcore.simulate.compute.stores import build_store
 from kvcore.simulate.executor import CountingExecutor
 from kvcore.simulate.loop import Loop
+from kvcore.simulate.reception import Reception
 from kvcore.simulate.result import SimulationResult
 from kvcore.simulate.series import Sample, Series
 from kvcore.simulate.stack import build_stack
@@ -79,15 +80,27 @@ def simulate(
     executor = _make_executor(config, stack)
     admission = Admission(stack, queue, guard, result, chunk_size=config.chunk_size)
     clock, series = VirtualClock(), Series()
-    loop = Loop(stack, queue, admission, executor, checks, clock, guard, result, series)
+    loop = Loop(
+        stack,
+        queue,
+        admission,
+        executor,
+        checks,
+        clock,
+        guard,
+        result,
+        series,
+        reception=Reception(stack, admission, clock, guard) if config.disaggregation else None,
+        overlap=config.overlap,
+    )
     started = time.perf_counter()
     loop.run(on_progress)
     checks.at_end()
     result.wall_s = time.perf_counter() - started
     result.compared_tokens = executor.compared
-    result.evicted_tokens = stack.evictions.num_tokens
-    result.evicted_window_tokens = stack.evictions.num_window_tokens
-    result.evicted_states = stack.evictions.num_states
+    result.evicted_tokens = stack.tree_cache.evictions.num_tokens
+    result.evicted_window_tokens = stack.tree_cache.evictions.num_window_tokens
+    result.evicted_states = stack.tree_cache.evictions.num_states
     result.tombstones = stack.tombstones()
     result.virtual_s = clock.now_ms / 1000.0
     return Outcome(result, series.samples)

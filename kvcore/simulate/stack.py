@@ -11,19 +11,21 @@ from kvcore.allocation_sizing import get_alloc_reserve_per_decode, get_req_to_to
 from kvcore.allocators import PagedAllocator, SWAAllocator, TokenAllocator
 from kvcore.errors import ConfigurationError
 from kvcore.page_math import align_down, align_up
-from kvcore.pools.req_to_token import ReqToTokenPool
-from kvcore.prefix_cache import OwnsSlots, OwnsWindowSlots, SupportsSWA
+from kvcore.pools.hybrid import HybridReqToTokenPool
+from kvcore.pools.req_to_token import DecodeReqToTokenPool, ReqToTokenPool
+from kvcore.pools.track_buffer import TrackPolicy
+from kvcore.prefix_cache import SupportsSWA
 from kvcore.schedule_batch import ScheduleBatch
 from kvcore.simulate.counted_caches import (
+    CountedCache,
     CountedChunkCache,
+    CountedMambaRadixCache,
     CountedRadixCache,
     CountedSWARadixCache,
-    EvictionCounter,
 )
 
 if TYPE_CHECKING:
     from kvcore.allocators.base import TokenToKVPoolAllocator
-    from kvcore.prefix_cache.base import PrefixCache
     from kvcore.req import Req
     from kvcore.server_args import ServerArgs
     from kvcore.simulate.config import SimulationConfig
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _WINDOW_POOL_SHARE = 4
 """The window pool has one slot for so many of the full pool, unless that is too little for a few requests."""
 _FEW_REQUESTS = 4
+_CACHED_STATES = 3
+"""Recurrent states that the cache finds room for, per request that runs."""
 _EVICTION_INTERVAL = 128
 """Decode tokens of a request between two looks for slots that left the window."""
 
@@ -42,11 +46,13 @@ class Stack:
     server_args: ServerArgs
     rows: ReqToTokenPool
     allocator: TokenToKVPoolAllocator
-    tree_cache: PrefixCache
-    evictions: EvictionCounter
+    tree_cache: CountedCache
     window: int | None
+    """Tokens that sliding-window layers see; ``None`` without such layers."""
     max_running: int
-    """Requests that find room to decode at once."""
+    """Requests that decode at once."""
+    window_places: int | None = None
+    """Requests that find room for their windows; ``None`` without a window pool."""
 
     def batch(self, reqs: list[Req]) -> ScheduleBatch:
         """A batch of ``reqs`` over these pools."""
@@ -89,42 +95,59 @@ class Stack:
 
     def free_places(self, num_running: int) -> int:
         """Requests that could start beside ``num_running``, as far as rows and windows go."""
-        return min(self.rows.available_size(), self.max_running - num_running)
+        rows = self.rows.available_size()
+        return rows if self.window_places is None else min(rows, self.window_places - num_running)
 
     def tombstones(self) -> int:
-        """Tokens that the cache keeps without their window slots; walks the whole tree."""
+        """Tokens that the cache keeps without window slots, or nodes without a state; walks the tree."""
         cache = self.tree_cache
-        if not isinstance(cache, OwnsSlots) or not isinstance(cache, OwnsWindowSlots):
-            return 0
-        return cache.owned_slots().numel() - cache.owned_window_slots().numel()
+        if isinstance(cache, CountedSWARadixCache):
+            return cache.owned_slots().numel() - cache.owned_window_slots().numel()
+        if isinstance(cache, CountedMambaRadixCache):
+            return sum(node.mamba_slot is None for node in cache.tree.nodes())
+        return 0
 
 
 def build_stack(config: SimulationConfig) -> Stack:
     """Rows, allocator and cache of the sizes and kinds that ``config`` names."""
     args = config.server_args()
     _require_device(config.device)
-    width = args.context_len + get_req_to_token_extra_context_len(args)
-    rows = ReqToTokenPool(config.max_requests, width, device=config.device)
-    window = config.window_len if config.cache == "swa" else None
+    rows = _rows(config, args.context_len + get_req_to_token_extra_context_len(args))
     # What EAGLE's draft model keeps for a token depends on the next one, so prefixes are keyed by pairs.
     is_bigram = config.spec == "eagle"
-    allocator: TokenToKVPoolAllocator
-    tree_cache: CountedChunkCache | CountedRadixCache | CountedSWARadixCache
-    max_running = config.max_requests
-    if window is not None:
+    if config.cache == "swa":
+        window = config.window_len
         live_len = _live_window_len(config, window, get_alloc_reserve_per_decode(args))
-        allocator = _window_allocator(config, live_len)
-        max_running = min(max_running, (allocator.size_swa - config.chunk_size) // live_len)
-        tree_cache = CountedSWARadixCache(rows, allocator, sliding_window_size=window, is_bigram=is_bigram)
-    else:
-        allocator = _allocator(config)
-        if config.cache == "radix":
-            tree_cache = CountedRadixCache(
-                rows, allocator, eviction_policy=config.policy or "lru", is_bigram=is_bigram
-            )
-        else:
-            tree_cache = CountedChunkCache(rows, allocator)
-    return Stack(args, rows, allocator, tree_cache, tree_cache.evictions, window, max_running)
+        window_allocator = _window_allocator(config, live_len)
+        places = (window_allocator.size_swa - config.chunk_size) // live_len
+        swa_cache = CountedSWARadixCache(
+            rows, window_allocator, sliding_window_size=window, is_bigram=is_bigram
+        )
+        return Stack(args, rows, window_allocator, swa_cache, window, config.max_requests, places)
+    allocator = _allocator(config)
+    tree_cache: CountedCache = CountedChunkCache(rows, allocator)
+    if config.cache == "radix":
+        policy = config.policy or "lru"
+        tree_cache = CountedRadixCache(rows, allocator, eviction_policy=policy, is_bigram=is_bigram)
+    elif config.cache == "mamba":
+        tree_cache = CountedMambaRadixCache(rows, allocator, track_interval=config.track_interval)
+    return Stack(args, rows, allocator, tree_cache, None, config.max_requests)
+
+
+def _rows(config: SimulationConfig, width: int) -> ReqToTokenPool:
+    if config.cache == "mamba":
+        track = TrackPolicy(
+            num_slots=0 if config.track_interval is None else 2, interval=config.track_interval or 1
+        )
+        num_states = config.max_requests * (1 + track.num_slots + _CACHED_STATES)
+        return HybridReqToTokenPool(
+            config.max_requests, width, num_states=num_states, device=config.device, track=track
+        )
+    if config.disaggregation:
+        return DecodeReqToTokenPool(
+            config.max_requests, width, pre_alloc_size=config.max_requests, device=config.device
+        )
+    return ReqToTokenPool(config.max_requests, width, device=config.device)
 
 
 def _require_device(device: str) -> None:
@@ -137,9 +160,10 @@ def _require_device(device: str) -> None:
 
 
 def _allocator(config: SimulationConfig) -> TokenToKVPoolAllocator:
+    size, device, need_sort = config.pool_tokens, config.device, config.disaggregation
     if config.page_size == 1:
-        return TokenAllocator(config.pool_tokens, device=config.device)
-    return PagedAllocator(config.pool_tokens, config.page_size, device=config.device)
+        return TokenAllocator(size, device=device, need_sort=need_sort)
+    return PagedAllocator(size, config.page_size, device=device, need_sort=need_sort)
 
 
 def _live_window_len(config: SimulationConfig, window: int, reserve: int) -> int:
@@ -157,4 +181,10 @@ def _window_allocator(config: SimulationConfig, live_len: int) -> SWAAllocator:
             f"{_FEW_REQUESTS} decoding requests take {least} window slots; give more, or smaller chunks"
         )
     swa_tokens = max(least, align_down(config.pool_tokens // _WINDOW_POOL_SHARE, config.page_size))
-    return SWAAllocator(config.pool_tokens, swa_tokens, config.page_size, device=config.device)
+    return SWAAllocator(
+        config.pool_tokens,
+        swa_tokens,
+        config.page_size,
+        device=config.device,
+        need_sort=config.disaggregation,
+    )

@@ -164,15 +164,31 @@ def causal_mask(
     return visible if window is None else visible & (distance <= window)
 
 
+class DensePass(NamedTuple):
+    """One pass over a whole sequence, without any cache."""
+
+    logits: torch.Tensor
+    """Float32 [n, vocab_size]."""
+    key_values: list[tuple[torch.Tensor, torch.Tensor]]
+    """Per layer, float32 [n, num_kv_heads, head_dim]."""
+
+
 def dense_logits(decoder: Decoder, token_ids: list[int]) -> torch.Tensor:
     """The reference: logits of every position of the sequence, computed in one pass without any cache."""
+    return dense_pass(decoder, token_ids).logits
+
+
+def dense_pass(decoder: Decoder, token_ids: list[int]) -> DensePass:
+    """Logits, keys and values of the sequence."""
     positions = torch.arange(len(token_ids))
     hidden = decoder.embed(token_ids, positions)
+    key_values = []
     for layer in range(decoder.shape.num_layers):
         query, key, value = decoder.project(layer, hidden, positions)
+        key_values.append((key, value))
         mask = causal_mask(positions, positions, decoder.shape.window_of(layer))
         hidden = decoder.finish_layer(layer, hidden, attend(query, key, value, mask))
-    return decoder.logits(hidden)
+    return DensePass(decoder.logits(hidden), key_values)
 
 
 def _norm(hidden: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from kvcore.errors import InvariantViolation
-from kvcore.simulate.compute.decoder import dense_logits
+from kvcore.simulate.compute.decoder import dense_logits, dense_pass
 from kvcore.simulate.compute.draft_tree import accepted_path, grow_tree
 from kvcore.simulate.compute.paged import Segment, causal_segment, paged_logits
 
@@ -81,6 +81,20 @@ class ComputingExecutor:
             known.computed.append(_Computed("extend", int(segment.positions[0]), logits))
             said = [] if req.is_chunked else self._decoder.sample(logits[-1:], segment.positions[-1:])
             known.token_ids += said
+            tokens.append(said)
+        return tokens
+
+    def receive(self, batch: ScheduleBatch) -> list[Sequence[int]]:
+        """Write what a machine without a cache would send; the first token comes with it."""
+        tokens: list[Sequence[int]] = []
+        for req in batch.reqs:
+            start, end = req.prefix_indices.numel(), len(req.fill_ids)
+            sent = dense_pass(self._decoder, req.fill_ids)
+            slots = self._row(batch, req)[start:end].to(torch.int64)
+            for layer, (key, value) in enumerate(sent.key_values):
+                self._store.write(layer, slots, key[start:], value[start:])
+            said = [] if req.output_ids else self._decoder.sample(sent.logits[-1:], torch.tensor([end - 1]))
+            self._known[req.rid] = _Known([*req.token_ids, *said])
             tokens.append(said)
         return tokens
 

@@ -43,6 +43,23 @@ def test_every_logit_is_that_of_a_dense_pass(cache: str, page_size: int, spec: d
     assert (result.cached_tokens > 100) == (cache != "chunk")
 
 
+@pytest.mark.parametrize("spec", [{"spec": "none"}, {"topk": 4}], ids=str)
+@pytest.mark.parametrize("cache", ["chunk", "radix", "swa"])
+def test_a_decode_server_reads_what_it_received(cache: str, spec: dict[str, Any]) -> None:
+    result = run(cache=cache, page_size=4, disaggregation=True, pool_size=1600, **spec).result
+
+    assert (result.finished, result.prefill_steps) == (NUM_REQUESTS, 0)
+    assert result.compared_tokens >= result.output_tokens - result.finished
+
+
+@pytest.mark.parametrize("page_size", [1, 16])
+def test_rows_that_share_states_share_keys_and_values(page_size: int) -> None:
+    result = run(cache="mamba", page_size=page_size, spec="none").result
+
+    assert result.finished == NUM_REQUESTS
+    assert result.cached_tokens > 0
+
+
 def test_page_64_too() -> None:
     assert run(cache="radix", page_size=64, topk=4, pool_size=12_288).result.finished == NUM_REQUESTS
 

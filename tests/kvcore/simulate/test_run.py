@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,6 +59,54 @@ def test_every_request_gets_all_its_tokens_and_every_law_holds(
     )
     assert result.checks == len(samples) + 2
     assert 0 < result.peak_slots <= result.pool_size
+
+
+@pytest.mark.parametrize("spec", [{"spec": "none"}, {"topk": 4}], ids=str)
+@pytest.mark.parametrize("page_size", [1, 16])
+@pytest.mark.parametrize("cache", ["chunk", "radix", "swa"])
+def test_a_decode_server_receives_every_prompt_and_computes_none(
+    cache: str, page_size: int, spec: dict[str, Any]
+) -> None:
+    requests = read_trace(BUNDLED_TRACE, limit=8)
+    config = make_config(cache=cache, page_size=page_size, context_len=1024, pool_size=8192, **spec)
+
+    received = simulate(replace(config, disaggregation=True), requests).result
+
+    assert (received.finished, received.prefill_steps) == (8, 0)
+    assert received.output_tokens == simulate(config, requests).result.output_tokens
+
+
+def test_a_decode_server_takes_retracted_requests_back_with_their_outputs() -> None:
+    requests = make_requests(*[(20, 200)] * 8)
+
+    result = simulate(make_config(pool_size=600, disaggregation=True), requests).result
+
+    assert result.retractions > 0
+    assert (result.finished, result.output_tokens) == (8, 8 * 200)
+
+
+@pytest.mark.parametrize("page_size", [1, 16, 64])
+def test_recurrent_states_are_shared_evicted_and_all_accounted_for(page_size: int) -> None:
+    # Every prompt begins with the same 512 tokens, and goes on by itself.
+    requests = [TraceRequest(line, 150.0 * line, 900, 12, (0, line)) for line in range(1, 41)]
+    config = make_config(cache="mamba", page_size=page_size, spec="none", context_len=1024, pool_size=8192)
+
+    result = simulate(replace(config, max_requests=2), requests).result
+
+    assert (result.finished, result.aborted) == (40, 0)
+    assert result.evicted_states > 10
+    # At page size 1 every chunk leaves a state, and there are too few to keep that of the shared ones.
+    assert (result.cached_tokens > 10_000) == (page_size > 1)
+
+
+def test_a_snapshot_is_taken_where_prompts_branch() -> None:
+    requests = [TraceRequest(line, 150.0 * line, 900, 12, (0, line)) for line in range(1, 11)]
+    config = make_config(
+        cache="mamba", page_size=64, spec="none", context_len=1024, pool_size=8192, chunk_size=1024
+    )
+
+    # The first prompt leaves its state after 768 tokens, the second finds out that 512 would have been shared.
+    assert simulate(config, requests).result.cached_tokens == 8 * 512
 
 
 def test_runs_are_reproducible_and_follow_the_seed() -> None:
@@ -225,6 +274,8 @@ def test_a_leak_is_found_at_the_end_and_earlier_when_every_step_is_checked(
         ),
         ({"window": 7}, "--window belongs to --cache swa"),
         ({"policy": "lfu", "cache": "swa"}, "--policy belongs to --cache radix"),
+        ({"cache": "mamba"}, "--cache mamba goes with --spec none"),
+        ({"cache": "mamba", "spec": "none", "disaggregation": True}, "without --disaggregation"),
         ({"pool_size": 3}, "--pool-size 3 holds no page of 4"),
         ({"cache": "radix", "policy": "best"}, "best"),
         ({"cache": "swa", "pool_size": 64}, "--pool-size 64 is too small for --window 128"),
