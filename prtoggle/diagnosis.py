@@ -149,6 +149,17 @@ def out_of_range(place: Place, found: Sequence[Found]) -> MatchError:
     )
 
 
+def ends_in_string(place: Place, found: Found) -> MatchError:
+    """The error for an append whose text would become part of a string literal."""
+    return MatchError(
+        f"{place.intro('cannot be appended')}\nmatch ends at line {found.last}, inside a string literal: let "
+        "it end where the string ends",
+        target=place.target,
+        edit_index=place.number,
+        nearest=[(found.last, place.source.lines[found.last - 1].strip())],
+    )
+
+
 def nearest_windows(source: ModuleSource, first: int, last: int, pattern: Pattern) -> list[tuple[int, int]]:
     """The line ranges within `first` to `last` that look most like the pattern, best first; at most two."""
     size = max(1, min(len(pattern.lines), last - first + 1))

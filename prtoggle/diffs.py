@@ -114,14 +114,14 @@ def _place_hunk(context: _Context, file: FileDiff, hunk: Hunk, index: int) -> li
     inside = [spot for spot in spots if _changes_touch(context, hunk, spot)]
     if not spots:
         raise _no_place(context, file, hunk, index)
-    if not inside:
+    exact = [spot for spot in inside if spot.first in _stated(context, hunk, spot)]
+    # The same lines may stand in another function, and the line numbers may say that it is the one.
+    elsewhere = any(spot not in inside and spot == (hunk.old_start, "") for spot in spots)
+    if not inside or (elsewhere and not exact):
         return []
-    if len(inside) > 1:
-        exact = [spot for spot in inside if spot.first in _stated(context, hunk, spot)]
-        if len(exact) != 1:
-            raise _several(context, inside, index)
-        inside = exact
-    return _splices_at(context, hunk, inside[0], index)
+    if len(inside) > 1 and len(exact) != 1:
+        raise _several(context, inside, index)
+    return _splices_at(context, hunk, (exact or inside)[0], index)
 
 
 def find_spots(lines: Sequence[str], old: Sequence[str]) -> list[Spot]:
@@ -232,6 +232,7 @@ def _no_place(context: _Context, file: FileDiff, hunk: Hunk, index: int) -> Matc
                 f"{intro} for {file.name} does not match {context.source.path}, line by line; looked for:",
                 *(f"      | {line}" for line in hunk.old),
                 *(["nearest text:", *shown] if shown else ["no text there is similar"]),
+                "A hunk that is not about this target can be left out of the diff.",
             ]
         ),
         target=context.target,

@@ -17,11 +17,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prtoggle.definitions import TargetNode, locate, made_from
-from prtoggle.diagnosis import Place, ambiguous, mismatch, out_of_range
+from prtoggle.diagnosis import Place, ambiguous, ends_in_string, mismatch, out_of_range
 from prtoggle.diffs import plan_diff
 from prtoggle.empty_blocks import fill_blocks
 from prtoggle.errors import AmbiguousMatchError, EditError, MatchError, StaleSourceError
-from prtoggle.indentation import fit_block, style_of
+from prtoggle.indentation import fit_block, string_lines, style_of
 from prtoggle.integrity import EditedModule, edit_module, parse_edited
 from prtoggle.matching import Found, find_lines, find_statements, pattern_of
 from prtoggle.missing import missing_target
@@ -166,6 +166,8 @@ def _find(place: Place) -> Found:
 
 
 def _splice(place: Place, found: Found) -> Splice:
+    if place.edit.mode == "append" and _ends_in_string(place.source.lines, place.node.first_line, found):
+        raise ends_in_string(place, found)
     return make_splice(place.source, found, place.edit, place.toggle_id, place.target, place.number)
 
 
@@ -197,6 +199,11 @@ def _fitted(source: ModuleSource, found: Found, text: str, newline: str) -> str:
     return fit_block(text, style_of(found.base, nearby, found.ratio), newline)
 
 
+def _ends_in_string(lines: Sequence[str], first_line: int, found: Found) -> bool:
+    """Whether the line after the place that was found begins inside a string literal."""
+    return found.last + 1 - first_line in string_lines("".join(lines[first_line - 1 : found.last + 1]))
+
+
 def _line_end(line: str) -> str:
     return line[len(line.rstrip("\r\n")) :]
 
@@ -216,6 +223,8 @@ def plan_lines(
         found = find_lines(source.lines, first_line, last_line, pattern_of(edit.match)).in_code
         chosen = (edit.occurrence or 1) - 1
         if chosen >= len(found) or (edit.occurrence is None and len(found) > 1):
+            return None
+        if edit.mode == "append" and _ends_in_string(source.lines, first_line, found[chosen]):
             return None
         splice = make_splice(source, found[chosen], edit, toggle_id, target, index)
         if splice.is_deletion and _may_empty(source.lines, found[chosen].first):

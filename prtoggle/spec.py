@@ -7,6 +7,7 @@ are checked the same way.
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, final, get_args
 
@@ -88,6 +89,8 @@ class Edit:
             raise SpecError(f"an edit is one of {', '.join(EDIT_MODES)}, not {self.mode!r}")
         if self.mode != "replacement" and not self.text.strip():
             raise SpecError(f"{self.mode} is empty: the edit would change nothing")
+        if self.mode == "replacement" and _block(self.match) == _block(self.text):
+            raise SpecError("replacement is the same text as match: the edit would change nothing")
         if self.occurrence is not None and self.occurrence < 1:
             raise SpecError(f"occurrence counts from 1, found {self.occurrence}")
 
@@ -174,6 +177,11 @@ class Toggle:
     def targets(self) -> tuple[str, ...]:
         """The targets of all patches, in the order of the spec, each once."""
         return tuple(dict.fromkeys(patch.target for patch in self.patches))
+
+
+def _block(text: str) -> list[str]:
+    """The lines without blanks that make no difference between two blocks."""
+    return [line.rstrip() for line in textwrap.dedent(text).strip("\r\n").splitlines()]
 
 
 def check_target_text(target: str) -> None:

@@ -219,9 +219,12 @@ class SpecReader:
         occurrence = self._occurrence(keys.get("occurrence"), f"{path}.occurrence")
         if len(self.problems) > before:
             return None
-        return Edit(
-            match, texts[modes[0]], modes[0], occurrence, SourceRef(self.file, node.line, node.column, path)
-        )
+        where = SourceRef(self.file, node.line, node.column, path)
+        try:
+            return Edit(match, texts[modes[0]], modes[0], occurrence, where)
+        except SpecError as error:
+            self.problem(node, path, str(error))
+            return None
 
     def _occurrence(self, node: Located | None, path: str) -> int | None:
         if node is None:

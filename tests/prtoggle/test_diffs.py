@@ -113,6 +113,15 @@ class TestPlaces:
         git = "@@ -4,2 +4,2 @@\n     if x:\n-        x += 1\n+        x += 2\n"
         assert edited(text, "f", diff(git)) == text[: text.rindex("x += 1")] + "x += 2\n    return x\n"
 
+    def test_of_two_functions_with_the_same_lines_the_stated_one_is_meant(self):
+        text = "def f(x):\n    y = x\n    return y\n\ndef g(x):\n    y = x\n    return y\n"
+        new = text[: text.rindex("y = x")] + "y = 0\n    return y\n"
+        assert edited(text, "g", diff(file_diff(text, new, context=1))) == new
+        with pytest.raises(MatchError, match="none of the 1 hunks"):
+            edited(text, "f", diff(file_diff(text, new, context=0)))
+        both = text.replace("y = x", "y = 0")
+        assert edited(text, "f", diff(file_diff(text, both, context=0))) == text.replace("y = x", "y = 0", 1)
+
     def test_an_added_line_before_the_first_statement(self):
         git = "@@ -6,2 +6,3 @@\n     def f(self, x):\n+        x = 0\n         a = x\n"
         assert edited(SOURCE, "W.f", diff(git)) == SOURCE.replace(

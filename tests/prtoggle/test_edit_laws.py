@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prtoggle.definitions import locate, region_end
 from prtoggle.edits import apply_splices, edit_module, edited_line_map, merge, plan_lines
 from prtoggle.errors import MatchError
-from prtoggle.indentation import string_lines
+from prtoggle.indentation import common_indent, string_lines
 from prtoggle.source_text import split_lines
 from prtoggle.spec import Edit, Patch
 from tests.prtoggle.planned_edits import make_source, plan
@@ -137,16 +137,19 @@ def test_an_edit_changes_its_own_lines_only(data):
 
 
 @given(st.data())
-def test_a_replacement_by_the_match_itself_changes_nothing(data):
+def test_a_replacement_by_the_match_and_a_comment_adds_the_comment_only(data):
     text, qualname = data.draw(modules())
-    edit = data.draw(edits_of(text, qualname))
+    match = data.draw(edits_of(text, qualname)).match.rstrip()
+    comment = common_indent(match.split("\n"), string_lines(match)) + "# added"
     try:
-        splices = plan(text, qualname, Patch("hc.f", (Edit(edit.match, edit.match, "replacement", 1),)))
+        splices = plan(text, qualname, Patch("hc.f", (Edit(match, f"{match}\n{comment}", "replacement", 1),)))
     except MatchError:
         return
-    result = apply_splices(text, splices)
+    before = [line.rstrip() for line in split_lines(text)]
+    after = [line.rstrip() for line in split_lines(apply_splices(text, splices))]
+    position = next(number for number, line in enumerate(after) if line.strip() == "# added")
     # Blank lines at the ends of a match are not part of it; nor are blanks at the end of a line.
-    assert [line.rstrip() for line in result.splitlines()] == [line.rstrip() for line in text.splitlines()]
+    assert after[:position] + after[position + 1 :] == before
 
 
 @given(st.data())

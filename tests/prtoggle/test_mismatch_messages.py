@@ -103,3 +103,9 @@ def test_the_error_carries_the_nearest_lines_and_the_edit():
         plan("def f(x):\n    a = 1\n    return x + 2\n", "f", edits(("a = 1", ""), ("return x + 1", "")))
     assert caught.value.edit_index == 1
     assert caught.value.nearest == ((3, "return x + 2"),)
+
+
+def test_an_append_into_the_middle_of_a_string_is_refused():
+    text = 'def f(x):\n    sql = """\n    SELECT 1\n    """\n    return sql\n'
+    shown = message(text, edits(('sql = """', "x = 1"), mode="append"))
+    assert "match ends at line 2, inside a string literal" in shown

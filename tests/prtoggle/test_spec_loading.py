@@ -182,6 +182,7 @@ class TestProblems:
                 "patches: [{target: a.b, edits: [{match: x, append: y, occurrence: 0}]}]\n",
                 1, 67, "patches[0].edits[0].occurrence", "from 1",
             ),
+            ("patches: [{target: a.b, edits: [{match: x, replacement: x}]}]\n", 1, 33, "patches[0].edits[0]", "change nothing"),
             (
                 "patches: [{target: a.b, edits: [{match: x, append: y, prepend: z}]}]\n",
                 1, 52, "patches[0].edits[0]", "prepend and append exclude each other",
@@ -302,6 +303,7 @@ class TestValues:
         for build, fact in [
             (lambda: Edit("", "x"), "match is empty"),
             (lambda: Edit("x", " ", "append"), "append is empty"),
+            (lambda: Edit("  x\n    y\n", "\nx\n  y  "), "the same text as match"),
             (lambda: Edit("x", "y", "swap"), "not 'swap'"),  # type: ignore[arg-type]
             (lambda: Edit("x", "y", occurrence=0), "counts from 1"),
             (lambda: Patch("a.b"), "found none"),
