@@ -11,7 +11,7 @@ from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.headers import Basis
 from prtoggle.installers.in_place import cache_follower, refuse_free_threaded, unedited
 from prtoggle.installers.probes import forms_of
-from prtoggle.installers.triton_jit import follower_of
+from prtoggle.installers.triton_jit import follower_of, with_kernels
 from prtoggle.live import Peeled, find_attribute, peel
 from prtoggle.region import find_region, source_lines
 from prtoggle.signature import extras_of
@@ -150,7 +150,7 @@ def _running(birth: Birth, unit: Unit) -> list[tuple[Peeled, Attribute | None]]:
 
 def _followers(found: Peeled, target: str) -> list[Follower]:
     followers = []
-    for holder in found.holders:
+    for holder in with_kernels(found.holders, found.function):
         follower = cache_follower(holder) or follower_of(holder, found.function, target)
         if follower is not None:
             followers.append(follower)

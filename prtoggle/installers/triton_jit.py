@@ -47,6 +47,30 @@ def follower_of(holder: object, function: FunctionType, target: str) -> Follower
     return None
 
 
+def with_kernels(holders: Sequence[object], function: FunctionType) -> Sequence[object]:
+    """The holders, and whatever else of Triton was made from the same function, which comes last.
+
+    An autotuner refers to the function past the kernel, and one kernel may have several autotuners. The heap
+    is searched only where one of the holders is Triton's.
+    """
+    if not any(type(holder).__module__.startswith("triton.") for holder in holders):
+        return holders
+    known = {id(holder) for holder in holders}
+    tuners = _classes("triton.runtime.autotuner", "Autotuner")
+    kernels = (
+        *_classes("triton.runtime.jit", "JITCallable", "JITFunction"),
+        *_classes("triton.runtime.interpreter", "InterpretedFunction"),
+    )
+    found = [
+        item
+        for item in gc.get_objects()
+        if issubclass(type(item), (*tuners, *kernels))
+        and (vars(item).get("fn") is function or vars(item).get("base_fn") is function)
+        and id(item) not in known
+    ]
+    return [*holders, *sorted(found, key=lambda item: issubclass(type(item), kernels))]
+
+
 def forget_global(namespace: dict[str, Any], name: str) -> None:
     """Make every kernel that compiled the value of a module constant in compile anew.
 
@@ -232,7 +256,8 @@ def _refuse_changed_header(old: str, lines: Sequence[str], target: str) -> None:
 
 def _header_error(target: str) -> UnsupportedTargetError:
     return UnsupportedTargetError(
-        f"The edit changes the parameters of {target}, a Triton kernel: Triton read them when the kernel was "
-        "decorated. Revert it at load (set PRTOGGLE before the module is imported).",
+        f"The parameters of {target}, a Triton kernel, differ between fixed and reverted code: Triton read "
+        "them when the kernel was decorated, so a loaded kernel keeps those it has. Set PRTOGGLE before the "
+        "module is imported, and start a process without it for the fixed kernel.",
         target=target,
     )

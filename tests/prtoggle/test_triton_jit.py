@@ -255,7 +255,7 @@ def test_changed_parameters_are_refused(
         f"def kern({'x_ptr, y_ptr, ' if old[0] == 'n' else ''}{new}",
     )
 
-    with pytest.raises(UnsupportedTargetError, match=r"parameters of .*kern"):
+    with pytest.raises(UnsupportedTargetError, match=r"parameters of .*kern, a Triton kernel, differ"):
         follower(kern, kern.fn).prepare(variant)
 
     assert vars(kern) == before
