@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+from dataclasses import replace
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -129,6 +131,22 @@ class Loading:
             slot.plan.requests.append((resolved, item.patch))
             self._stale = True
 
+    def _requests_of_name(self, name: str, path: str) -> list[Request]:
+        """The requests for a module that comes from another file than was found when it was asked for.
+
+        The name is what was asked for: the working directory, or whoever changed `sys.path` since, has put
+        another file in front.
+        """
+        for slot in self._active():
+            for item in slot.plan.waiting if slot.plan else ():
+                if slot.plan and item.resolved is not None and item.resolved.module == name:
+                    moved = replace(item.resolved, file=Path(path))
+                    place = slot.plan.requests.index((item.resolved, item.patch))
+                    slot.plan.requests[place] = (moved, item.patch)
+                    item.resolved = moved
+                    self._stale = True
+        return self._requests(path)
+
     def check(self, slots: Sequence[Slot], *, imports: bool) -> None:
         """Plan, on their texts alone, the files that wait for `slots`; raises what their load would raise."""
         waiting = [
@@ -157,7 +175,7 @@ class Loading:
             requests: list[Request] = []
             try:
                 self._resolve_pending(name)
-                requests = self._requests(path)
+                requests = self._requests(path) or self._requests_of_name(name, path)
                 if not requests:
                     return None
                 source = normalised(loader.get_data(path), path)
