@@ -3,6 +3,7 @@
 The two start files, `prtoggle.pth` and `prtoggle.start` (PEP 829), name this module.
 It stands alone at the top level because Python 3.15 and later import it even when the variable is unset:
 an import of the package would then cost every start of every program.
+PYTEST_DONT_REWRITE: it is imported before pytest is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def start() -> None:
     if not os.environ.get("PRTOGGLE"):
         return
     try:
-        from prtoggle import activation  # noqa: PLC0415 (only a process that asked for a toggle pays for it)
+        from prtoggle.activation import activate_from_environment  # noqa: PLC0415 (for those who asked)
     except Exception as error:  # noqa: BLE001 (a half removed or half copied package fails in many ways)
         message = (
             f"prtoggle: PRTOGGLE={os.environ['PRTOGGLE']} is set, but prtoggle cannot be imported here:\n"
@@ -30,4 +31,4 @@ def start() -> None:
         )
         os.write(2, message.encode(errors="backslashreplace"))
         os._exit(2)
-    activation.activate_from_environment()
+    activate_from_environment()

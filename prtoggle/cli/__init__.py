@@ -32,6 +32,7 @@ COMMANDS = {
     "check": ("prtoggle.cli.check", "check_command"),
     "run": ("prtoggle.cli.run", "run_command"),
     "verify": ("prtoggle.cli.verify", "verify_command"),
+    "verify": ("prtoggle.cli.verify", "verify_command"),
 }
 
 

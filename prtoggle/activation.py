@@ -1,0 +1,268 @@
+"""`PRTOGGLE` at interpreter start: what it names is reverted in this process and in its children.
+
+The start file calls `activate_from_environment` once, before anything of the program is loaded. What then
+goes wrong, at once or when a target is imported later, ends the process: the message goes to file
+descriptor 2 and the status is 2. An exception would not do, for Python prints and ignores one that a start
+file raises, and an importer may swallow one that an import raises.
+
+No process is ever started here: it would inherit the variable and start the next one.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import contextlib
+import os
+import sys
+import traceback
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+
+from prtoggle import engine, import_failure, reach
+from prtoggle.catalog import Catalog
+from prtoggle.catalogue_folders import INHERITED_VARIABLE
+from prtoggle.disk_caches import caches_on
+from prtoggle.errors import ActivationError, PrToggleError, TargetModuleError
+from prtoggle.report import Reporter
+from prtoggle.spec import normalise_id
+from prtoggle.target import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from prtoggle.engine import Handle
+    from prtoggle.spec import Toggle
+    from prtoggle.states import Event
+
+FAILED: Final = 2
+TOGGLES: Final = "PRTOGGLE"
+#: Set for children: the absolute folders of the catalogues, for a child that starts in another folder.
+CATALOGUES: Final = INHERITED_VARIABLE
+REPORT: Final = "PRTOGGLE_REPORT"
+
+#: Called before the process ends on a failure; whoever redirected descriptor 2 puts it back here.
+before_exit: list[Callable[[], object]] = []
+
+
+class _Session:
+    """What the environment asked of this process; there is one."""
+
+    handles: ClassVar[list[Handle]] = []
+    caches: ClassVar[set[str]] = set()
+    reporter: Reporter | None = None
+    started = False
+
+
+def parse_ids(text: str) -> list[str]:
+    """The ids of a comma list, each once, in order; none for an empty text.
+
+    Raises ActivationError for a list with an empty item, SpecError for an item that is no id.
+    """
+    items = [item.strip() for item in text.split(",")] if text else []
+    if "" in items:
+        raise ActivationError(f"{text!r} is not a comma list of toggle ids: an item of it is empty")
+    return list(dict.fromkeys(normalise_id(item) for item in items))
+
+
+def catalogue_folders(catalog: Catalog) -> str:
+    """The value of `PRTOGGLE_CATALOGUES` that leads a child process to the same specs, wherever it starts."""
+    return os.pathsep.join(str(folder.path.absolute()) for folder in catalog.folders)
+
+
+def activated() -> tuple[Toggle, ...]:
+    """The toggles that are reverted for the whole process, in the order in which they were asked for."""
+    return tuple(toggle for handle in _Session.handles for toggle in handle.toggles)
+
+
+def activate_from_environment() -> None:
+    """Reverts what `PRTOGGLE` names, or ends the process. The second call of a process does nothing."""
+    if _Session.started:
+        return
+    _Session.started = True
+    try:
+        _start_report()
+        _activate(parse_ids(os.environ[TOGGLES]))
+    except PrToggleError as error:
+        fail(error)
+    except Exception as error:  # noqa: BLE001 (Python would print it, go on, and run the fixed code)
+        fail(error)
+
+
+def activate_session(ids: Iterable[str]) -> None:
+    """Reverts `ids` for the rest of this process, beside what its environment asked for, and in its children.
+
+    For a host that reports errors itself, such as pytest: raises a `PrToggleError`, with nothing changed,
+    where `activate_from_environment` would end the process. An edit that fails later, when its target is
+    imported, ends the process all the same.
+    """
+    active = [toggle.id for toggle in activated()]
+    asked = [toggle_id for toggle_id in ids if toggle_id not in active]
+    if asked:
+        _activate(asked)
+        os.environ[TOGGLES] = ",".join([*active, *asked])
+
+
+def fail(error: BaseException) -> NoReturn:
+    """Ends the process with status 2, from whichever thread: a toggle was asked for that is not in effect."""
+    if _Session.reporter is not None:
+        _Session.reporter.write("failed", message=str(error))
+    for put_back in before_exit:
+        with contextlib.suppress(Exception):
+            put_back()
+    # What the program has printed so far may be what explains the failure; os._exit would drop it.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    _write_all(2, _message(error).encode(errors="backslashreplace"))
+    os._exit(FAILED)
+
+
+def _message(error: BaseException) -> str:
+    asked = os.environ.get(TOGGLES, "")
+    head = (
+        f"prtoggle: PRTOGGLE={asked} cannot be honoured in process {os.getpid()}: {' '.join(sys.orig_argv)}"
+    )
+    if isinstance(error, PrToggleError):
+        cause = error.__cause__
+        shown = "" if cause is None else "".join(traceback.format_exception(cause)) + "\n"
+        body = f"{shown}{error}"
+    else:
+        body = "".join(traceback.format_exception(error)).rstrip()
+    indented = "\n".join(f"  {line}" for line in body.splitlines())
+    return (
+        f"{head}\n{indented}\n  The process ends here with status {FAILED}, rather than run the fixed code.\n"
+    )
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(descriptor, data) :]
+
+
+def _activate(ids: Sequence[str]) -> None:
+    """Reverts `ids` and leaves in the environment what children need; with an error, it did neither."""
+    catalog = Catalog.discover()
+    toggles = catalog.select(ids)
+    refuse_script_targets(toggles)
+    engine.on_load_failure = fail
+    if _Session.reporter is not None:
+        reach.start()
+    with _program_folder_on_path():
+        handle = engine.revert(toggles, origin="env", observe=_Session.reporter is not None)
+    _Session.handles.append(handle)
+    import_failure.watch(_modules_on_the_way(toggles), _import_failed)
+    os.environ[CATALOGUES] = catalogue_folders(catalog)
+
+
+def _working_directory() -> str:
+    with contextlib.suppress(FileNotFoundError):
+        return str(Path.cwd())
+    return ""
+
+
+@contextlib.contextmanager
+def _program_folder_on_path() -> Iterator[None]:
+    """Puts in front of `sys.path` what the interpreter puts there after the start files have run.
+
+    Otherwise an installed copy would be found for a module that the program takes from its own folder.
+    """
+    script = sys.argv[0] if sys.argv else ""
+    folder = (
+        str(Path(script).resolve().parent) if script not in {"", "-", "-c", "-m"} else _working_directory()
+    )
+    if sys.flags.safe_path or not folder or folder in sys.path[:1]:
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _start_report() -> None:
+    """Begins to write what happens into the folder that `PRTOGGLE_REPORT` names, if it does."""
+    folder = os.environ.get(REPORT)
+    if not folder:
+        return
+    if not Path(folder).is_dir():
+        # A process that outlives the run it was started by finds its folder gone.
+        _write_all(2, f"prtoggle: {REPORT}={folder} is not a folder; this process does not report\n".encode())
+        return
+    _Session.reporter = Reporter(folder)
+    engine.subscribe(_record)
+    # A compiler may be loaded after the last event.
+    atexit.register(_record_caches)
+
+
+def _record(event: Event) -> None:
+    """Writes one event of the engine, and the caches on disk that have come into use since the last one."""
+    facts = {field.name: getattr(event, field.name) for field in fields(event)}
+    toggle = facts.pop("toggle_id")
+    if "error" in facts:
+        facts["message"] = str(facts.pop("error"))
+    assert _Session.reporter is not None
+    _Session.reporter.write(type(event).__name__.lower(), toggle=toggle, **facts)
+    _record_caches()
+
+
+def _record_caches() -> None:
+    """Writes each cache once."""
+    assert _Session.reporter is not None
+    for cache in caches_on():
+        if cache not in _Session.caches:
+            _Session.caches.add(cache)
+            _Session.reporter.write("cache", cache=cache)
+
+
+def _modules_on_the_way(toggles: Iterable[Toggle]) -> set[str]:
+    """Every dotted prefix of the targets: their modules, the packages of those, names that are no module."""
+    names = (target.replace(":", ".").split(".") for toggle in toggles for target in toggle.targets)
+    return {".".join(parts[:count]) for parts in names for count in range(1, len(parts) + 1)}
+
+
+def _import_failed(module: str, error: Exception) -> NoReturn:
+    if isinstance(error, PrToggleError):
+        fail(error)
+    failure = TargetModuleError(
+        f"module {module}, which a target is in, failed to import (its own error is above); what its "
+        "importer does without it is not what was asked for",
+        module=module,
+    )
+    failure.__cause__ = error
+    fail(failure)
+
+
+def refuse_script_targets(toggles: Iterable[Toggle]) -> None:
+    """Raises ActivationError when the program is `python FILE` and FILE holds a target.
+
+    The interpreter compiles that file itself; no loader is asked, so nothing could be edited on the way.
+    """
+    script = Path(sys.argv[0] if sys.argv else "").resolve()
+    if script.suffix != ".py":  # -m, -c, stdin, a console script
+        return
+    for toggle in toggles:
+        for target in toggle.targets:
+            module = _module_defined_in(script, target)
+            if module:
+                raise ActivationError(
+                    f"toggle {toggle.id} edits {target}, and {script} is run as a script, which no loader "
+                    f"loads: nothing would be reverted in it. Start it as `python -m {module}` instead."
+                )
+
+
+def _module_defined_in(script: Path, target: str) -> str:
+    """The prefix of `target` that is the module in the file `script`, if that defines the rest; else ""."""
+    names = tuple(target.replace(":", ".").split("."))
+    parts = script.with_suffix("").parts
+    for count in range(len(names), 0, -1):
+        module, rest = names[:count], ".".join(names[count:])
+        if parts[-count:] != module and parts[-count - 1 :] != (*module, "__init__"):
+            continue
+        with contextlib.suppress(SyntaxError, OSError):
+            if not rest or locate(ast.parse(script.read_bytes()), rest):
+                return ".".join(module)
+    return ""
