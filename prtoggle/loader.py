@@ -217,12 +217,14 @@ class _Tree:
     def _entries(self, node: yaml.Node, path: str) -> tuple[list[Located], list[Located]]:
         keys, values, seen = [], [], dict[str, int]()
         for key_node, value_node in node.value:
-            name = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
-            inner = f"{path}.{name}" if path else name
-            key = Located("text", *self._places.of(key_node.start_mark), name)
+            place = self._places.of(key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode):
-                self._reader.problem(key, path, "a key has to be a plain text")
-            elif name in seen:
+                self._reader.problem(Located("nothing", *place), path, "a key has to be a plain text")
+                continue
+            name: str = key_node.value
+            key = Located("text", *place, name)
+            inner = f"{path}.{name}" if path else name
+            if name in seen:
                 message = f"duplicate key {name!r}: it stands at line {seen[name]} already"
                 self._reader.problem(key, inner, message)
             seen.setdefault(name, key.line)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from prtoggle.definitions import LOCALS, TargetNode, locate
-from prtoggle.errors import PrToggleError, TargetError, TargetModuleError, UnsupportedTargetError
+from prtoggle.errors import TargetModuleError, UnsupportedTargetError
 from prtoggle.spec import check_target_text
 from prtoggle.spelling import near_names, or_none
 
@@ -220,7 +220,7 @@ def _loaded(name: str, module: ModuleType | None, text: str) -> ModuleFile:
     return ModuleFile(name, "namespace" if folders else "unknown", None, folders, loaded=True)
 
 
-def _no_such_module(name: str, package: ModuleFile, text: str) -> PrToggleError:
+def _no_such_module(name: str, package: ModuleFile, text: str) -> TargetModuleError:
     near = near_names(name.rpartition(".")[2], _modules_in(package.folders))
     where = (
         f"package {package.name}" if package.folders else f"module {package.name}, which is not a package,"
@@ -244,10 +244,3 @@ def _looks_like_module(entry: Path) -> bool:
     if entry.name.startswith((".", "__")):
         return False
     return entry.suffix in (".py", ".so", ".pyd") or (entry.is_dir() and entry.name.isidentifier())
-
-
-def missing_name(text: str, resolved: ResolvedTarget, names: Iterable[str], why: str = "") -> TargetError:
-    """The error for a name that the module does not define, with the nearest of `names` offered."""
-    near = near_names(resolved.qualname.rpartition(".")[2], names)
-    reason = why or f"{resolved.file} does not define {resolved.qualname}"
-    return TargetError(f"{text}: {reason}{or_none(near)}", target=text, near=near)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from prtoggle.errors import EditError, MatchError, UnsupportedTargetError
-from tests.prtoggle.planned_edits import edited, edits, plan, replaced
+from prtoggle.edits import plan_lines
+from prtoggle.errors import EditError, MatchError, StaleSourceError, UnsupportedTargetError
+from prtoggle.spec import Patch
+from tests.prtoggle.planned_edits import edited, edits, make_source, plan, replaced
 
 SIMPLE = "def f(x):\n    y = x + 1\n    return y\n"
 
@@ -90,6 +92,23 @@ class TestTabs:
         unit = "\t" if "\t" in text else "  "
         (splice,) = plan(text, "f", edits((f"{unit * 2}a = 1\nelse:", "pass"), occurrence=1))
         assert text[: splice.start].count("\n") + 1 == line
+
+    @pytest.mark.parametrize(
+        ("match", "fits"), [("        a = 1\n    else:", True), ("  a = 1\nelse:", False)]
+    )
+    def test_shallower_lines_are_counted_in_fours(self, match, fits):
+        text = "def f(x):\n\tif x:\n\t\ta = 1\n\telse:\n\t\ta = 2\n"
+        patch = edits((match, "    a = 3\nelse:"))
+        if fits:
+            assert edited(text, "f", patch) == text.replace("a = 1", "a = 3")
+        else:
+            with pytest.raises(MatchError):
+                plan(text, "f", patch)
+
+    def test_blank_lines_of_a_replacement_stay_blank(self):
+        assert replaced(SIMPLE, "y = x + 1", "y = x\n\n  \ny += 1") == (
+            "def f(x):\n    y = x\n\n\n    y += 1\n    return y\n"
+        )
 
     def test_units_of_four_match_units_of_two(self):
         text = "def f(x):\n  if x:\n    y = 1\n  return x\n"
@@ -368,6 +387,67 @@ class TestSeveralDefinitions:
         with pytest.raises(MatchError):
             plan(self.BRANCHES, "f", edits(("y = x + 2", "y = 0")))
 
+    @pytest.mark.parametrize("line", [1, 3, 99])
+    def test_a_line_where_nothing_is_defined_means_a_changed_file(self, line):
+        with pytest.raises(StaleSourceError, match=f"begins at line {line} of hc.py") as caught:
+            plan(self.BRANCHES, "f", edits(("y = x", "y = 0")), line=line)
+        assert "hc.f" in str(caught.value)
+
+
+class TestAssignedNames:
+    FACTORY = "def make(k):\n    def scaled(x):\n        return x * k\n    return scaled\ntriple = make(3)\n"
+
+    def test_the_assignment_itself_comes_first(self):
+        assert replaced("key = lambda r: r[1]\n", "key = lambda r: r[1]", "key = lambda r: r[0]", "key") == (
+            "key = lambda r: r[0]\n"
+        )
+        assert replaced(
+            self.FACTORY, "triple = make(3)", "triple = make(4)", "triple"
+        ) == self.FACTORY.replace("3)", "4)")
+
+    def test_a_closure_is_edited_where_its_factory_defines_it(self):
+        (splice,) = plan(self.FACTORY, "triple", edits(("return x * k", "return x")))
+        assert splice.note == "defined as make.<locals>.scaled"
+        assert replaced(self.FACTORY, "return x * k", "return x", "triple") == self.FACTORY.replace(
+            "x * k", "x"
+        )
+
+    def test_an_alias_is_edited_where_its_function_is(self):
+        text = "def f(x):\n    return x\ng = f\n"
+        assert replaced(text, "return x", "return -x", "g") == text.replace("return x", "return -x")
+
+    def test_a_text_that_is_nowhere_is_reported_for_the_name_asked_for(self):
+        with pytest.raises(MatchError, match=r"hc\.triple: edit 1"):
+            plan(self.FACTORY, "triple", edits(("return nothing", "return x")))
+
+
+class TestWithoutATree:
+    """`plan_lines` decides alone only where no syntax tree could change the result."""
+
+    def quick(self, patch, text=SIMPLE):
+        return plan_lines(make_source(text), 1, text.count("\n"), "hc.f", patch, "1")
+
+    def test_one_exact_place_is_enough(self):
+        patch = edits(("y = x + 1", "y = x"), ("return y", "return -y"))
+        assert self.quick(patch) == plan(SIMPLE, "f", patch)
+
+    @pytest.mark.parametrize(
+        ("text", "patch"),
+        [
+            (SIMPLE, edits(preamble="import math")),
+            (SIMPLE, edits(("y = x + 1", "y = x"), preamble="import math")),
+            (SIMPLE, Patch("hc.f", diff="@@ -1 +1 @@\n-a\n+b\n")),
+            (SIMPLE, edits(("y = x + 2", "y = x"))),
+            (SIMPLE, edits(("y = x + 1", "y = x"), occurrence=2)),
+            ("def f(x):\n    x()\n    x()\n", edits(("x()", "y = x"))),
+            ("def f(x):\n    if x:\n        x()\n", edits(("x()", ""))),
+            ("def f(x):\n    if x:  # why\n        x()\n", edits(("x()", ""))),
+            ('def f(x):\n    y = """\n    """\n', edits(('y = """', "x = 1"), mode="append")),
+        ],
+    )
+    def test_everything_else_is_left_to_the_tree(self, text, patch):
+        assert self.quick(patch, text) is None
+
 
 class TestBrokenResults:
     @pytest.mark.parametrize(
@@ -388,7 +468,5 @@ class TestBrokenResults:
             edited(text, "f", edits(("return x", 'return """')))
 
     def test_a_value_patch_is_no_edit_of_text(self):
-        from prtoggle.spec import Patch
-
         with pytest.raises(EditError, match="value patch changes an object"):
             plan(SIMPLE, "f", Patch("hc.f", value=3))

@@ -149,6 +149,10 @@ class TestProblems:
             (MINIMAL + "tags: sizing\n", 8, 7, "tags", "expected a list; found 'sizing' (text)"),
             (MINIMAL + "tags: [on]\n", 8, 8, "tags[0]", "found 'on' (yes or no)"),
             (MINIMAL + "requires: [a b]\n", 8, 12, "requires[0]", "not a toggle id"),
+            (MINIMAL + "requires: [[a]]\n", 8, 12, "requires[0]", "expected the id of a toggle"),
+            (MINIMAL + "env: [A]\n", 8, 6, "env", "expected a mapping of variables"),
+            (MINIMAL + "? [a]\n: 1\n", 8, 3, "", "a key has to be a plain text"),
+            ("patches: [{target: a.b, edits: [5]}]\n", 1, 33, "patches[0].edits[0]", "expected a mapping with match"),
             (MINIMAL + "applies_to: new\n", 8, 13, "applies_to", "no version condition"),
             (MINIMAL + "env: {A=B: c}\n", 8, 7, "env.A=B", "not the name of an environment variable"),
             (MINIMAL + "env: {A: [c]}\n", 8, 10, "env.A", "found a list"),
@@ -213,6 +217,10 @@ class TestProblems:
         with pytest.raises(SpecError, match="'my spec' is not an id itself"):
             load(path)
         assert path.read_text() == MINIMAL
+
+    def test_text_without_an_id_and_without_a_name(self):
+        with pytest.raises(SpecError, match="id: is missing, and there is no file name to take it from"):
+            load_mapping({"patches": [{"target": "a.b", "value": 1}]})
 
     def test_a_file_that_is_not_utf_8(self, tmp_path):
         path = tmp_path / "7.yaml"
