@@ -4,7 +4,8 @@
         ...
 
 Names are loaded when they are first used, so that importing the package costs nothing: the pytest plugin and
-the start file live in every process.
+the start file live in every process. With PRTOGGLE set that is before pytest starts, which would warn that
+it cannot rewrite our assertions any more; there is nothing in them for it: PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations

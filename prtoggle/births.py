@@ -37,7 +37,7 @@ class Unit:
     # Filled when the module's code was compiled: what was given out, and the same without probes.
     code: CodeType | None = None
     plain: CodeType | None = None
-    # The functions that run it, once one of its toggles was restored.
+    # The functions that were made from it, as far as they were asked for.
     sites: list[Site] = field(default_factory=list)
 
     def merged(self) -> tuple[Splice, ...]:

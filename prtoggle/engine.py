@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from prtoggle import relations
 from prtoggle.births import Births
 from prtoggle.dynamo import forget_compiled
-from prtoggle.errors import ConflictError
+from prtoggle.errors import ConflictError, PrToggleError, RestoreError
 from prtoggle.flips import flip_off, flip_on, is_current, is_plain
 from prtoggle.live_plan import LivePlanner
 from prtoggle.loading import Loading
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from prtoggle.errors import PrToggleError
     from prtoggle.installers.base import Observer, Step
     from prtoggle.sites import Site
     from prtoggle.spec import Toggle
@@ -277,7 +276,7 @@ class Engine:
         born, reverse = born_plan(last, self._births, self._sites)
         targets = dict.fromkeys([*_targets(last), *born])
         for site in targets:
-            site.prepare(site.shown - leaving)
+            _prepare_restore(site, site.shown - leaving)
         with contextlib.ExitStack() as undo:
             for slot in reversed(last):
                 for step in reversed(_steps(slot)):
@@ -296,6 +295,18 @@ class Engine:
         self.loading.changed(())
         if (targets or reverse or any(map(_steps, last))) and "torch._dynamo" in sys.modules:
             forget_compiled()
+
+
+def _prepare_restore(site: Site, slots: frozenset[Slot]) -> None:
+    try:
+        site.prepare(slots)
+    except RestoreError:
+        raise
+    except PrToggleError as error:
+        # Only a function that was loaded reverted, whose def line or kind the edit changed, comes here.
+        raise RestoreError(
+            f"{site.basis.target} cannot be restored in this process: {error}", target=site.basis.target
+        ) from error
 
 
 def _targets(slots: Sequence[Slot]) -> dict[Site, frozenset[Slot]]:

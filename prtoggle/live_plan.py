@@ -8,7 +8,7 @@ and gives messages the file's line numbers. Nothing is changed here.
 from __future__ import annotations
 
 import ast
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.definitions import locate
@@ -103,7 +103,7 @@ class LivePlanner:
         raw = attribute.raw
         if kind == "class":
             return self._by_place(wanted), None
-        if kind == "function":
+        if kind == "function" and _may_be_hidden(raw, wanted.module, nodes):
             found = search_process(wanted.module, code_qualname(wanted.resolved.qualname), None)
             if found:
                 return [self._edited(wanted, peeled, attribute, nested=False) for peeled in found], None
@@ -185,6 +185,19 @@ class LivePlanner:
                     site, attribute.trail, _within(site.basis.region, source, splices, wanted.target)
                 )
         raise not_editable(attribute, module, wanted.target)
+
+
+def _may_be_hidden(raw: object, module: ModuleType, nodes: Sequence[TargetNode]) -> bool:
+    """Whether `raw` may be what a decorator made of the function, rather than something put in its place."""
+    if isinstance(raw, (BuiltinFunctionType, type)):
+        return False
+    if (
+        isinstance(raw, FunctionType)
+        and raw.__globals__ is vars(module)
+        and "." not in raw.__code__.co_qualname
+    ):
+        return False
+    return any(getattr(node.node, "decorator_list", None) for node in nodes)
 
 
 def _splices_in(site: Site, wanted: Wanted, *, nested: bool) -> tuple[Splice, ...]:

@@ -54,13 +54,12 @@ def _function_reason(function: FunctionType, module: ModuleType, name: str) -> s
     code = function.__code__
     if code.co_filename.startswith("<"):
         return (
-            f"{name} has no source: it was generated ({code.co_filename}), as dataclasses and namedtuples do; "
-            "use wrap: on it"
+            f"{name} has no source: it was generated ({code.co_filename}), as dataclasses do; use wrap: on it"
         )
     if home != module.__name__:
         return f"{name} is only bound here and defined in {home}: name {home}.{code.co_qualname}"
     return (
-        f"{name} now runs code of {code.co_qualname} (line {code.co_firstlineno}), which no "
+        f"{name} now runs code of {code.co_qualname} (line {code.co_firstlineno}), which no"
         f"definition of that name in the source gave: something replaced it; {AT_LOAD}"
     )
 

@@ -80,6 +80,10 @@ class Loading:
                 if item.resolved is None and not item.patch.changes_source:
                     after_load.watch(item.module, self._wrap_after_load)
 
+    def stop(self) -> None:
+        """Leave the import system as it was before the first toggle."""
+        self._hook.remove()
+
     def wants_module(self, name: str) -> bool:
         """See at_load.Edits."""
         if self._stale:

@@ -21,6 +21,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from prtoggle.births import Birth, Unit
+from prtoggle.cells import mention, uses_class_cell
 from prtoggle.outer_functions import first_line, outer_functions
 from prtoggle.recompile import moved
 from prtoggle.source_text import ModuleSource
@@ -100,12 +101,32 @@ def compile_edited(
     align(
         tree, module, edited, offsets, {id(node): unit.start + 1 - first_line(node) for unit, node in found}
     )
+    _keep_class_cells(module, found)
     units = [unit for unit, _ in found]
     code = _with_file_names(compiled(tree), {(unit.qualname, unit.start + 1): unit for unit in units}, files)
     slots = frozenset(module.slots.values())
     birth = Birth(module.name, module.source, module.edited, units, slots, _outside(module, units))
     birth.spots = _outside_spots(module, edited, offsets, birth.outside)
     return code, birth
+
+
+def _keep_class_cells(module: ModuleEdits, found: Sequence[tuple[Unit, FunctionNode]]) -> None:
+    """Let a method that the edits take `super()` from keep its cell: it will need it when it is restored."""
+    if all(uses_class_cell(node) for _, node in found):
+        return
+    original = {
+        (qualname, first_line(node)): node
+        for qualname, node in outer_functions(ast.parse(module.source.text))
+    }
+    for unit, node in found:
+        before = original.get((unit.qualname, unit.start + 1))
+        if (
+            "." in unit.qualname
+            and before is not None
+            and uses_class_cell(before)
+            and not uses_class_cell(node)
+        ):
+            mention(node, ["__class__"])
 
 
 def _outside_spots(

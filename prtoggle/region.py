@@ -10,13 +10,16 @@ frame, give what the compiler would have made of them when the module was loaded
 
 from __future__ import annotations
 
+import ast
 import inspect
 import linecache
 from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prtoggle.cells import mention
 from prtoggle.errors import StaleSourceError, UnsupportedTargetError
+from prtoggle.outer_functions import first_line, outer_functions
 from prtoggle.recompile import (
     block_end,
     codes_at,
@@ -31,7 +34,6 @@ from prtoggle.recompile import (
 from prtoggle.source_text import ModuleSource
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Iterator, Sequence
     from types import CodeType
 
@@ -134,9 +136,23 @@ def _ordinal(region: Region, code: CodeType, text: str) -> int | None:
         root = region.frame.compiled(region.framed(text))
     except (SyntaxError, ValueError):
         return None
-    for ordinal, found in enumerate(codes_at(root, region.qualname, region.start + 1 - shift)):
+    line = region.start + 1 - shift
+    for ordinal, found in enumerate(codes_at(root, region.qualname, line)):
+        if found.co_freevars != code.co_freevars and set(found.co_freevars) < set(code.co_freevars):
+            # The edits that the function was loaded with dropped a variable, and its cell was kept.
+            dropped = [name for name in code.co_freevars if name not in found.co_freevars]
+            found = _with_mention(region, text, line, dropped) or found  # noqa: PLW2901
         if same_code(moved(found, shift), code):
             return ordinal
+    return None
+
+
+def _with_mention(region: Region, text: str, line: int, names: Sequence[str]) -> CodeType | None:
+    tree = ast.parse(region.framed(text))
+    for qualname, node in outer_functions(tree):
+        if qualname == region.qualname and first_line(node) == line:
+            mention(node, names)
+            return codes_at(region.frame.compiled(tree), qualname, line)[0]
     return None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from typing import TYPE_CHECKING
 
+from prtoggle.definitions import bound_in, bound_names
 from prtoggle.errors import PrToggleError, RestoreError
 from prtoggle.installers.value import plan_edited
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prtoggle.births import Birth, Births
+    from prtoggle.definitions import ScopeNode
     from prtoggle.installers.base import Step
     from prtoggle.site_maker import SiteMaker
     from prtoggle.sites import Site
@@ -40,22 +43,34 @@ def born_plan(last: Sequence[Slot], births: Births, maker: SiteMaker) -> tuple[l
 def _constants(slot: Slot, birth: Birth) -> list[Step]:
     """Steps that give module constants and class attributes their unedited values."""
     module = sys.modules.get(birth.name)
-    steps: list[Step] = []
-    for resolved, patch in slot.plan.requests if slot.plan else ():
-        if resolved.module != birth.name or not birth.outside_of(slot, resolved.text):
-            continue
-        line = birth.source.line_of(birth.outside_of(slot, resolved.text)[0].start)
+    tree = ast.parse(birth.source.text)
+    steps: dict[str, Step] = {}
+    for splice in birth.outside_of(slot):
+        line = birth.source.line_of(splice.start)
+        name = _assigned_at(tree, line)
         try:
-            if module is None:
-                raise RestoreError(f"module {birth.name} is no longer in sys.modules", target=patch.target)
-            steps.append(
-                plan_edited(module, resolved.qualname, patch.target, birth.edited, birth.source.text)
-            )
+            if module is None or not name:
+                raise RestoreError("It is no assignment of a constant in a loaded module.")
+            target = f"{birth.name}.{name}"
+            if name not in steps:
+                steps[name] = plan_edited(module, name, target, birth.edited, birth.source.text)
         except PrToggleError as error:
             raise RestoreError(
-                f"{patch.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that ran "
+                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that ran "
                 f"when {birth.name} was loaded, and it cannot be put back. {error} End the process, or leave "
                 "the toggle on",
-                target=patch.target,
+                target=splice.target,
             ) from error
-    return steps
+    return list(steps.values())
+
+
+def _assigned_at(scope: ScopeNode, line: int, prefix: str = "") -> str:
+    """The qualified name that an assignment at that line of a module or class body binds, or ""."""
+    for node in bound_in(scope):
+        if not node.lineno <= line <= (node.end_lineno or line):
+            continue
+        if isinstance(node, ast.ClassDef):
+            return _assigned_at(node, line, f"{prefix}{node.name}.")
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            return prefix + bound_names(node, scope)[0]
+    return ""

@@ -108,14 +108,16 @@ class SiteMaker:
             region,
             class_namespace,
         )
-        return Site(basis, unedited(function, target), _followers(found, target), unit.splices)
+        site = Site(basis, unedited(function, target), _followers(found, target), unit.splices)
+        # What it runs may soon be other code, by which it could not be found any more.
+        unit.sites.append(site)
+        return site
 
     def born_sites(self, birth: Birth, unit: Unit) -> list[Site]:
-        """The sites of all functions that run the code of one edited function of a load; found once."""
-        if not unit.sites:
-            target = f"{birth.name}.{unit.qualname}"
-            for found, attribute in _running(birth, unit):
-                unit.sites.append(self.site_of(found, attribute, target, birth.path))
+        """The sites of all functions that were made from one edited function of a load."""
+        target = f"{birth.name}.{unit.qualname}"
+        for found, attribute in _running(birth, unit):
+            self.site_of(found, attribute, target, birth.path)
         return unit.sites
 
 

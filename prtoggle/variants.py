@@ -7,10 +7,13 @@ function. An edit of those is refused here and works when the toggle is armed be
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from prtoggle.cells import mention
 from prtoggle.errors import EditError, UndefinedNameError, UnsupportedTargetError
 from prtoggle.headers import AT_LOAD, Basis, definition, header_extras, reaches_header
 from prtoggle.installers.base import Variant
@@ -26,9 +29,14 @@ if TYPE_CHECKING:
 
     from prtoggle.installers.base import Observer, Spot
     from prtoggle.region import Region
-    from prtoggle.signature import FunctionNode
 from prtoggle.splices import Splice
 
+_KIND_NAMES: Final = {
+    inspect.CO_ASYNC_GENERATOR: "asynchronous generator",
+    inspect.CO_COROUTINE: "coroutine",
+    inspect.CO_GENERATOR: "generator",
+}
+_KINDS: Final = sum(_KIND_NAMES)
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -46,6 +54,7 @@ def build(
     code = _compiled(basis, region.framed(edited), name, toggle_ids)
     if code.co_freevars != basis.code.co_freevars:
         code = _with_cells(basis, edited, code, name)
+    _refuse_other_kind(basis, code)
     _refuse_undefined(basis, code, splices, toggle_ids)
     extras = basis.extras
     if reaches_header(basis, splices) or reaches_header(basis, basis.splices):
@@ -95,21 +104,36 @@ def _with_cells(basis: Basis, edited: str, code: CodeType, name: str) -> CodeTyp
         )
     dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
     tree = ast.parse(basis.region.framed(edited))
-    _mention(definition(basis, tree), dropped)
+    _mention(basis, tree, dropped)
     kept = _compiled(basis, tree, name, ())
     assert kept.co_freevars == basis.code.co_freevars, (kept.co_freevars, basis.code.co_freevars)
     return kept
 
 
-def _mention(node: FunctionNode, names: Sequence[str]) -> None:
-    """Refer to `names` in a statement that the compiler sees and does not emit, so that they stay free."""
-    assert not isinstance(node, ast.Lambda), "a lambda's closure has no statement to mention it in"
-    last = node.body[-1]
-    values: list[ast.stmt] = [ast.Expr(ast.Name(name, ast.Load())) for name in names]
-    mention = ast.If(ast.Constant(value=False), values, [])
-    node.body.append(mention)
-    for part in ast.walk(mention):
-        ast.copy_location(part, last)
+def _mention(basis: Basis, tree: ast.Module, names: Sequence[str]) -> None:
+    node = definition(basis, tree)
+    if isinstance(node, ast.Lambda):
+        raise UnsupportedTargetError(
+            f"{basis.target}: the edit no longer uses {', '.join(names)}, and a lambda cannot keep the cell; "
+            f"{AT_LOAD}",
+            target=basis.target,
+        )
+    mention(node, names)
+
+
+def _refuse_other_kind(basis: Basis, code: CodeType) -> None:
+    """Python 3.13 deprecates, and a later one will refuse, to exchange a function for one of another kind."""
+    changed = (code.co_flags ^ basis.code.co_flags) & _KINDS
+    if changed and sys.version_info >= (3, 13):
+        raise UnsupportedTargetError(
+            f"{basis.target}: the edit makes a {_kind(code)} of a {_kind(basis.code)}, which this version of "
+            f"Python does not allow for a function that exists already; {AT_LOAD}",
+            target=basis.target,
+        )
+
+
+def _kind(code: CodeType) -> str:
+    return next((name for flag, name in _KIND_NAMES.items() if code.co_flags & flag), "plain function")
 
 
 def _refuse_undefined(
@@ -146,7 +170,7 @@ def _probed(
         tree = ast.parse(region.framed(edited))
         dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
         if dropped:
-            _mention(definition(basis, tree), dropped)
+            _mention(basis, tree, dropped)
         back = -region.frame.shift
         observer.instrument(tree, [_shifted(spot, back) for spot in spots])
         installed = _compiled(basis, tree, code.co_filename, ())

@@ -132,8 +132,8 @@ class LiveFunction:
 
     def _exchange(self, variant: Variant) -> None:
         function = self._function()
-        self.shown = variant
         if function is None:
+            self.shown = variant
             return
         code, defaults, kwdefaults = installed_code(variant), variant.defaults, variant.kwdefaults
         # A probe in another thread must not put its code into the function behind our back.
@@ -143,6 +143,7 @@ class LiveFunction:
             function.__code__ = code
             function.__defaults__ = defaults
             function.__kwdefaults__ = kwdefaults
+        self.shown = variant
         if variant.annotations is not None or self._annotations is not None:
             self._exchange_annotations(function, variant)
 
