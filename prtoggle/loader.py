@@ -43,7 +43,7 @@ def load(source: str | os.PathLike[str]) -> Toggle:
     an id gets one from its contents. Raises SpecError, or FileNotFoundError for a file that is not there.
     """
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
-        digest = hashlib.sha256(source.encode()).hexdigest()[:8]
+        digest = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()[:8]
         return load_text(source, "<text>", default_id=f"text-{digest}")
     path = Path(source)
     if not path.exists():
@@ -69,14 +69,21 @@ def load_file(path: str | os.PathLike[str]) -> Toggle:
 def load_text(text: str, file: str, *, default_id: str | None, line: int = 1, column: int = 1) -> Toggle:
     """The toggle of YAML text that begins at `line` and `column` of `file`. Raises SpecError."""
     reader = SpecReader(file, default_id)
-    place = _Places(line, column)
+    places = _Places(line, column)
     try:
         root = _compose(text)
+        if root is not None:
+            return reader.read(_Tree(places, reader).located(root, ""), text)
+        problem = SpecProblem(file, line, column, "", "is empty: a spec lists at least one patch")
     except yaml.YAMLError as error:
-        raise SpecError.of([_yaml_problem(error, text, file, place)]) from None
-    if root is None:
-        raise SpecError.of([SpecProblem(file, line, column, "", "is empty: a spec lists at least one patch")])
-    return reader.read(_Tree(place, reader).located(root, ""), text)
+        problem = _yaml_problem(error, text, file, places)
+    except UnicodeEncodeError as error:
+        before = text[: error.start]
+        at = (line + before.count("\n"), error.start - before.rfind("\n"))
+        problem = SpecProblem(file, *at, "", "half of a surrogate pair is no character")
+    except RecursionError:
+        problem = SpecProblem(file, line, column, "", "is nested too deeply")
+    raise SpecError.of([problem])
 
 
 def load_mapping(

@@ -167,6 +167,8 @@ class TestProblems:
             ("a: [1\n", 2, 1, "", ""),
             ("a: 1\n---\nb: 2\n", 2, 1, "", "single document"),
             ("a: \x01\n", 1, 4, "", "not allowed"),
+            ("a: 1\nb: \ud800\n", 2, 4, "", "half of a surrogate pair"),
+            ("a: " + "[" * 900 + "]" * 900, 1, 1, "", "nested too deeply"),
             ("patches: [{value: 1}]\n", 1, 11, "patches[0]", "target is missing"),
             ("patches: [{target: a b, value: 1}]\n", 1, 20, "patches[0].target", "'a b' is not a target"),
             ("patches: [{target: a.b}]\n", 1, 11, "patches[0]", "one of edits, diff, fix_diff, value, wrap is missing"),
