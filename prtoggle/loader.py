@@ -30,6 +30,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "str": "text", "int": "whole number", "float": "number", "bool": "yes or no", "null": "nothing",
     "timestamp": "date", "seq": "list", "map": "mapping",
 }  # fmt: skip
+_DEEPEST: Final = 50
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
 # The C reader gives the same nodes and marks, ten times as fast.
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -195,7 +196,7 @@ class _Tree:
         # None while a node is being read.
         self._done: dict[int, Located | None] = {}
 
-    def located(self, node: yaml.Node, path: str) -> Located:
+    def located(self, node: yaml.Node, path: str, depth: int = 0) -> Located:
         """The node as a located value; what is wrong with YAML itself is noted on the way."""
         line, column = self._places.of(node.start_mark)
         if id(node) in self._done:
@@ -203,6 +204,8 @@ class _Tree:
             if known is None:
                 self._reader.problem(Located("nothing", line, column), path, "contains itself by an alias")
             return known or Located("nothing", line, column)
+        if depth > _DEEPEST:
+            raise RecursionError
         self._done[id(node)] = None
         kind = _KINDS.get(node.tag.removeprefix(_TAG_PREFIX), "tagged value")
         place = Located(kind, line, column)
@@ -213,15 +216,17 @@ class _Tree:
         if isinstance(node, yaml.ScalarNode):
             done = Located(kind, line, column, node.value, plain=plain)
         elif isinstance(node, yaml.SequenceNode):
-            items = [self.located(item, f"{path}[{number}]") for number, item in enumerate(node.value)]
+            items = [
+                self.located(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(node.value)
+            ]
             done = Located(kind, line, column, items=tuple(items), plain=plain)
         else:
-            keys, values = self._entries(node, path)
+            keys, values = self._entries(node, path, depth + 1)
             done = Located(kind, line, column, keys=tuple(keys), items=tuple(values), plain=plain)
         self._done[id(node)] = done
         return done
 
-    def _entries(self, node: yaml.Node, path: str) -> tuple[list[Located], list[Located]]:
+    def _entries(self, node: yaml.Node, path: str, depth: int) -> tuple[list[Located], list[Located]]:
         keys, values, seen = [], [], dict[str, int]()
         for key_node, value_node in node.value:
             place = self._places.of(key_node.start_mark)
@@ -236,7 +241,7 @@ class _Tree:
                 self._reader.problem(key, inner, message)
             seen.setdefault(name, key.line)
             keys.append(key)
-            values.append(self.located(value_node, inner))
+            values.append(self.located(value_node, inner, depth))
         return keys, values
 
     def _construct(self, node: yaml.Node, place: Located, path: str) -> object:
