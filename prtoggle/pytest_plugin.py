@@ -102,15 +102,14 @@ def pytest_report_header() -> str | None:
     )
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Takes out what the markers of test, class and module name, before the test's fixtures are set up."""
     ids = [toggle_id for marker in item.iter_markers("prtoggle") for toggle_id in _ids_of(marker, item)]
     if ids:
         from prtoggle import revert  # noqa: PLC0415
 
         item.stash[_MARKED] = revert(*dict.fromkeys(ids))
-    return (yield)
 
 
 def _ids_of(marker: pytest.Mark, item: pytest.Item) -> tuple[int | str, ...]:
@@ -121,7 +120,7 @@ def _ids_of(marker: pytest.Mark, item: pytest.Item) -> tuple[int | str, ...]:
     return marker.args
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Puts back what the markers took out, after the test's fixtures were torn down."""
     try:

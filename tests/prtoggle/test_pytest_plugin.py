@@ -180,19 +180,19 @@ REVERTED_ALL_OVER = """\
     ("arguments", "toggles"),
     [
         (["--prtoggle=1"], None),
-        (["--prtoggle=1,2"], None),
         (["--prtoggle", "2", "--prtoggle", "1"], None),
         (["--prtoggle=2"], "1"),
-        ([], "1"),
+        (["--prtoggle=1,2", "-n", "2"], None),
+        (["-n", "2"], "1"),
     ],
+    ids=["option", "twice", "option and environment", "xdist", "environment and xdist"],
 )
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one process", "xdist"])
 def test_a_session_is_reverted_from_collection_on(
-    session: Session, arguments: list[str], toggles: str | None, workers: list[str]
+    session: Session, arguments: list[str], toggles: str | None
 ) -> None:
     session.write({"test_it.py": REVERTED_ALL_OVER})
 
-    session.passes(*arguments, *workers, count=3, toggles=toggles)
+    session.passes(*arguments, count=3, toggles=toggles)
 
 
 def test_the_first_conftest_imports_reverted_code(session: Session) -> None:
@@ -232,16 +232,34 @@ def test_a_wrong_id_is_a_usage_error_and_runs_nothing(session: Session, value: s
     assert not (session.root / "ran").exists()
 
 
-@pytest.mark.parametrize("asked", ["option", "environment"])
-def test_an_edit_that_fails_at_an_import_ends_the_session_and_says_why(session: Session, asked: str) -> None:
+def test_an_edit_that_does_not_fit_is_a_usage_error_when_the_target_is_known(session: Session) -> None:
     spec = "patches: [{target: app.core.answer, edits: [{match: value += 2, replacement: ''}]}]\n"
     (session.root / "toggles/3.yaml").write_text(spec)
-    session.write({"test_it.py": "def test_it():\n    import app.core\n"})
+    session.write({"test_it.py": "def test_it():\n    open('ran', 'w')\n"})
+
+    done = session.pytest("--prtoggle=3")
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "value += 2" in done.stderr
+    assert not (session.root / "ran").exists()
+
+
+@pytest.mark.parametrize("asked", ["option", "environment"])
+def test_an_edit_that_fails_at_an_import_ends_the_session_and_says_why(session: Session, asked: str) -> None:
+    # The package is found only once the test has put its folder on the path, with all output captured.
+    spec = "patches: [{target: hidden.answer, edits: [{match: value = 2, replacement: ''}]}]\n"
+    (session.root / "toggles/3.yaml").write_text(spec)
+    session.write(
+        {
+            "late/hidden.py": "def answer():\n    return 1\n",
+            "test_it.py": "import sys\n\ndef test_it():\n    sys.path.insert(0, 'late')\n    import hidden\n",
+        }
+    )
 
     done = session.pytest("--prtoggle=3") if asked == "option" else session.pytest(toggles="3")
 
     assert done.returncode == 2
-    assert "value += 2" in done.stderr
+    assert "value = 2" in done.stderr
 
 
 def test_an_unused_plugin_loads_nothing_else_of_ours(session: Session) -> None:
