@@ -16,6 +16,7 @@ from prtoggle.installers.base import LivePatch
 from prtoggle.live import code_qualname, find_attribute, peel
 from prtoggle.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
 from prtoggle.module_code import ModuleEdits, compile_edited
+from prtoggle.region import rewrites
 from prtoggle.site_maker import running_functions
 from prtoggle.splices import edited_line_map
 from prtoggle.spots import spot_of
@@ -24,7 +25,7 @@ from prtoggle.target import ResolvedTarget, split_name, split_target
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.machinery import SourceFileLoader
     from types import CodeType, ModuleType
 
@@ -195,12 +196,7 @@ class Loading:
             return code
 
     def _compiled(self, loader: SourceFileLoader, edits: ModuleEdits) -> tuple[CodeType, Birth]:
-        path = edits.source.path
-
-        def compiled(tree: ast.Module) -> CodeType:
-            code: CodeType = loader.source_to_code(tree, path)
-            return code
-
+        compiled = _compiler(loader, edits)
         code, birth = compile_edited(edits, compiled)
         for unit in birth.units:
             unit.plain = unit.code
@@ -305,6 +301,21 @@ class Loading:
             slot.failures[patch.target] = error
             self._emit(Failed(slot.id, patch.target, error))
         self._host.load_failed(error)
+
+
+def _compiler(loader: SourceFileLoader, edits: ModuleEdits) -> Callable[[ast.Module], CodeType]:
+    """The loader's own way from a syntax tree to code, or from text where it accepts nothing else."""
+
+    def compiled(tree: ast.Module) -> CodeType:
+        try:
+            code: CodeType = loader.source_to_code(tree, edits.source.path)
+        except Exception:  # whatever a rewriter raises that wants bytes and gets a tree
+            if not rewrites(loader):
+                raise
+            code = loader.source_to_code(edits.edited.encode(edits.source.encoding), edits.source.path)
+        return code
+
+    return compiled
 
 
 def _all_spots(edits: ModuleEdits) -> list[Spot]:

@@ -97,13 +97,18 @@ def compile_edited(
     edited = ModuleSource(module.source.path, module.edited)
     offsets = Offsets(module.splices)
     found = _units(module, edited, tree, offsets, like)
+    first_lines = [first_line(node) for _, node in found]
     files = {unit.filename: _virtual_file(module, edited, unit, node) for unit, node in found}
     align(
         tree, module, edited, offsets, {id(node): unit.start + 1 - first_line(node) for unit, node in found}
     )
     _keep_class_cells(module, found)
     units = [unit for unit, _ in found]
+    edited_lines = {(unit.qualname, line): unit for (unit, _), line in zip(found, first_lines, strict=True)}
     code = _with_file_names(compiled(tree), {(unit.qualname, unit.start + 1): unit for unit in units}, files)
+    if any(unit.code is None for unit in units):
+        # A loader that compiles text only has not seen the aligned lines.
+        code = _with_file_names(code, edited_lines, files)
     slots = frozenset(module.slots.values())
     birth = Birth(module.name, module.source, module.edited, units, slots, _outside(module, units))
     birth.spots = _outside_spots(module, edited, offsets, birth.outside)
@@ -274,10 +279,10 @@ def _with_file_names(
             consts.append(const)
             continue
         unit = units.get((const.co_qualname, const.co_firstlineno))
-        if unit is None:
+        if unit is None or unit.code is not None:
             consts.append(_with_file_names(const, units, files))
         else:
-            unit.code = moved(const, 0, unit.filename)
+            unit.code = moved(const, unit.start + 1 - const.co_firstlineno, unit.filename)
             publish(files[unit.filename], unit.code)
             consts.append(unit.code)
     return code.replace(co_consts=tuple(consts))

@@ -173,7 +173,7 @@ def _frames(
     prefix, suffix = "".join(lines[:start]), "".join(lines[end:])
     yield Frame(prefix, suffix, 0, lambda source: compile_module(source, path))
     loader = namespace.get("__loader__")
-    if isinstance(loader, SourceFileLoader) and _rewrites(loader):
+    if isinstance(loader, SourceFileLoader) and rewrites(loader):
         yield Frame(prefix, suffix, 0, _through(loader, path))
 
 
@@ -185,7 +185,7 @@ def _nest_frame(code: CodeType, first: str, start: int, imported: Sequence[str])
     return Frame(nest.header, "", start - nest.height, lambda source: compile_module(source, "<nest>", flags))
 
 
-def _rewrites(loader: SourceFileLoader) -> bool:
+def rewrites(loader: SourceFileLoader) -> bool:
     """Whether a loader's class compiles sources in a way of its own, as import-time rewriters do."""
     return inspect.getattr_static(type(loader), "source_to_code") is not inspect.getattr_static(
         SourceFileLoader, "source_to_code"

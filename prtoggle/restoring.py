@@ -33,6 +33,12 @@ def born_plan(last: Sequence[Slot], births: Births, maker: SiteMaker) -> tuple[l
             if slot in birth.put_back:
                 continue
             for unit in birth.units:
+                if slot in unit.slots and unit.code is None:
+                    raise RestoreError(
+                        f"{birth.name}.{unit.qualname} was compiled by a loader that rewrites sources, and "
+                        "its code cannot be told from the module's; end the process, or leave the toggle on",
+                        target=f"{birth.name}.{unit.qualname}",
+                    )
                 if slot in unit.slots:
                     sites += [site for site in maker.born_sites(birth, unit) if slot in site.shown]
             if birth.outside_of(slot):
@@ -56,9 +62,9 @@ def _constants(slot: Slot, birth: Birth) -> list[Step]:
                 steps[name] = plan_edited(module, name, target, birth.edited, birth.source.text)
         except PrToggleError as error:
             raise RestoreError(
-                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that ran "
-                f"when {birth.name} was loaded, and it cannot be put back. {error} End the process, or leave "
-                "the toggle on",
+                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that "
+                f"ran when {birth.name} was loaded, and it cannot be put back. {error} End the process, or "
+                "leave the toggle on",
                 target=splice.target,
             ) from error
     return list(steps.values())

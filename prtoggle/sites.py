@@ -15,6 +15,7 @@ from prtoggle.empty_blocks import fill_blocks
 from prtoggle.installers.in_place import LiveFunction
 from prtoggle.splices import merge, moved_splice
 from prtoggle.variants import build
+from prtoggle.virtual_file import ensure_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,7 +105,9 @@ class Site:
 
     def show(self, slots: Slots) -> None:
         """Exchange the function's code for its version under `slots`."""
-        self.live.show(self._variants[slots])
+        variant = self._variants[slots]
+        ensure_readable(variant.code.co_filename)
+        self.live.show(variant)
         self.shown = slots
 
 
