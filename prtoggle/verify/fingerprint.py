@@ -1,0 +1,37 @@
+"""A fingerprint of what a proof rests on: specs, guards, and the files of the targets."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prtoggle.target import split_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prtoggle.spec import Toggle
+
+
+def fingerprint(toggles: Sequence[Toggle], root: Path) -> str:
+    """SHA-256 over the specs, their guards' files and their targets' files; changes when any of them does.
+
+    Paths enter relative to `root`, so that two checkouts of one state agree. Nothing is imported.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(set(_files(toggles, root))):
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        digest.update(f"{name}\0".encode())
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()
+
+
+def _files(toggles: Sequence[Toggle], root: Path) -> Iterator[Path]:
+    for toggle in toggles:
+        if toggle.source is not None:
+            yield Path(toggle.source.file).resolve()
+        for guard in toggle.guards:
+            yield (root / guard.split("::")[0]).resolve()
+        for target in toggle.targets:
+            yield split_target(target).file.resolve()

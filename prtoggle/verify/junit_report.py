@@ -1,0 +1,49 @@
+"""The verdicts as a JUnit file: a test case per toggle, for whatever CI shows such files."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET  # only written, never parsed
+from typing import TYPE_CHECKING
+
+from prtoggle.verify.verdict import MEANING, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from prtoggle.verify.verdict import Proof
+
+
+def write_junit(proofs: Sequence[Proof], path: Path) -> None:
+    """Write one `<testcase>` per toggle; all but `caught` are failures, what could not run is an error."""
+    suite = ET.Element(
+        "testsuite",
+        name="prtoggle verify",
+        tests=str(len(proofs)),
+        failures=str(sum(proof.verdict not in {Verdict.CAUGHT, Verdict.ERROR} for proof in proofs)),
+        errors=str(sum(proof.verdict is Verdict.ERROR for proof in proofs)),
+        skipped="0",
+        time=f"{sum(proof.seconds for proof in proofs):.3f}",
+    )
+    for proof in proofs:
+        case = ET.SubElement(
+            suite, "testcase", classname="prtoggle.verify", name=proof.id, time=f"{proof.seconds:.3f}"
+        )
+        if proof.verdict is Verdict.CAUGHT:
+            continue
+        tag = "error" if proof.verdict is Verdict.ERROR else "failure"
+        trouble = ET.SubElement(
+            case, tag, type=proof.verdict.value, message=f"{proof.verdict}: {proof.detail}"
+        )
+        trouble.text = f"{MEANING[proof.verdict]}\n{_last_output(proof)}"
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
+
+
+def _last_output(proof: Proof) -> str:
+    """The output of the run that decided, without control characters that XML has no place for."""
+    runs = proof.reverted or proof.fixed
+    text = runs[-1].output[-4000:] if runs else ""
+    return "".join(char for char in text if char in "\t\n" or ord(char) >= 32)
