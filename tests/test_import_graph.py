@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("prtoggle", "kvcore")
-#: Rooms of prtoggle that run only where a user asked for them, never inside the program under test.
-SHELL_ROOMS = {"cli", "pytest_plugin"}
+#: The highest room of prtoggle that is loaded into the program under test; those below it are tools.
+INJECTED_UP_TO = "activation"
 INJECTED_DEPENDENCIES = {"wrapt", "yaml"}
 
 
-def layers(package: str) -> list[str]:
-    """Returns the rooms of a package as docs/architecture.md lists them, lowest first."""
+def layers(package: str) -> dict[str, int]:
+    """Maps the rooms of a package to the line that they stand on in docs/architecture.md, from 0."""
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     block = re.search(rf"^```layers {package}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert block, f"docs/architecture.md has no block of layers for {package}"
-    return block.group(1).split()
+    lines = block.group(1).splitlines()
+    return {room: rank for rank, line in enumerate(lines) for room in line.split()}
 
 
 def modules(package: str) -> dict[str, Path]:
@@ -82,7 +83,7 @@ def test_every_module_of_prtoggle_has_a_room() -> None:
 
 
 def test_rooms_of_prtoggle_import_only_rooms_above_them() -> None:
-    rank = {name: position for position, name in enumerate(layers("prtoggle"))}
+    rank = layers("prtoggle")
     wrong = [
         f"{importer} imports {imported}"
         for importer, imported in edges("prtoggle")
@@ -114,11 +115,12 @@ def test_the_two_packages_never_import_each_other(package: str, other: str) -> N
 
 
 def test_the_injected_part_imports_only_the_standard_library_and_two_packages() -> None:
+    rank = layers("prtoggle")
     allowed = INJECTED_DEPENDENCIES | {"prtoggle"} | set(sys.stdlib_module_names)
     wrong = {
         f"{module} imports {name}"
         for module, path in modules("prtoggle").items()
-        if room(module) not in SHELL_ROOMS
+        if rank.get(room(module), 0) <= rank[INJECTED_UP_TO]
         for name in runtime_imports(path, module)
         if name.split(".")[0] not in allowed
     }

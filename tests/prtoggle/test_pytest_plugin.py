@@ -19,7 +19,8 @@ class Session(Project):
     def pytest(self, *arguments: str, toggles: str | None = None) -> subprocess.CompletedProcess[str]:
         options = ("-q", "--no-header") if "--with-header" not in arguments else ()
         rest = [argument for argument in arguments if argument != "--with-header"]
-        return self.python("-m", "pytest", "-p", "no:cacheprovider", *options, *rest, toggles=toggles)
+        left_out = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")  # the latter starts slowly
+        return self.python("-m", "pytest", *left_out, *options, *rest, toggles=toggles)
 
     def passes(self, *arguments: str, count: int, toggles: str | None = None) -> None:
         done = self.pytest(*arguments, toggles=toggles)
