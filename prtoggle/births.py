@@ -58,6 +58,8 @@ class Birth:
     outside: list[Splice]
     # Where these stand, in the lines that their code has.
     spots: tuple[Spot, ...] = ()
+    # Whether the loader compiles in a way of its own: a unit without code is hidden then, else dead code.
+    rewritten: bool = False
     # Whether the module that this code was given to has run to its end, and was looked at.
     verified: bool = False
     # The toggles that were restored since.

@@ -198,6 +198,7 @@ class Loading:
     def _compiled(self, loader: SourceFileLoader, edits: ModuleEdits) -> tuple[CodeType, Birth]:
         compiled = _compiler(loader, edits)
         code, birth = compile_edited(edits, compiled)
+        birth.rewritten = rewrites(loader)
         for unit in birth.units:
             unit.plain = unit.code
         observer = self._host.observer
@@ -246,7 +247,7 @@ class Loading:
             for unit in birth.units
             if any(spot.toggle_id == slot.id and spot.target == resolved.text for spot in unit.spots)
         ]
-        if units and not any(_is_in_force(unit, module) for unit in units):
+        if units and not any(_is_in_force(birth, unit, module) for unit in units):
             places = ", ".join(f"line {unit.start + 1}" for unit in units)
             raise TargetError(
                 f"{patch.target}: {birth.path} was edited at {places}, but what {module.__name__} defines "
@@ -323,10 +324,10 @@ def _all_spots(edits: ModuleEdits) -> list[Spot]:
     return [spot_of(lines, edits.source.text) for lines in edited_line_map(edits.source.text, edits.splices)]
 
 
-def _is_in_force(unit: Unit, module: ModuleType) -> bool:
+def _is_in_force(birth: Birth, unit: Unit, module: ModuleType) -> bool:
     """Whether the edited function is what its name leads to, or lives on where no name can tell."""
     if unit.code is None:
-        return True
+        return birth.rewritten
     try:
         attribute = find_attribute(module, unit.qualname, unit.qualname)
         peeled = peel(attribute.raw, code_qualname(unit.qualname), unit.qualname)

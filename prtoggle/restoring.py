@@ -33,13 +33,13 @@ def born_plan(last: Sequence[Slot], births: Births, maker: SiteMaker) -> tuple[l
             if slot in birth.put_back:
                 continue
             for unit in birth.units:
-                if slot in unit.slots and unit.code is None:
+                if slot in unit.slots and unit.code is None and birth.rewritten:
                     raise RestoreError(
                         f"{birth.name}.{unit.qualname} was compiled by a loader that rewrites sources, and "
                         "its code cannot be told from the module's; end the process, or leave the toggle on",
                         target=f"{birth.name}.{unit.qualname}",
                     )
-                if slot in unit.slots:
+                if slot in unit.slots and unit.code is not None:
                     sites += [site for site in maker.born_sites(birth, unit) if slot in site.shown]
             if birth.outside_of(slot):
                 steps += _constants(slot, birth)
