@@ -68,7 +68,7 @@ def _undefined(text: str, path: str) -> frozenset[tuple[str, str]]:
         }
     if "import *" in text or "TYPE_CHECKING" in text:
         tree = ast.parse(text)
-        if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
+        if "*" in _bound(tree):
             return frozenset()
         defined -= _for_checkers_only(tree)
     return frozenset(
@@ -106,15 +106,20 @@ def _for_checkers_only(tree: ast.Module) -> set[str]:
     return inside - outside
 
 
-def _bound(statement: ast.stmt) -> set[str]:
+def _bound(scope: ast.AST) -> set[str]:
+    """The names that a module-level statement (or the whole module) binds there; "*" for a star import."""
     names: set[str] = set()
-    for node in ast.walk(statement):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+    pending = [scope]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
+        else:
+            pending += ast.iter_child_nodes(node)
     return names
 
 

@@ -64,6 +64,9 @@ def test_what_was_undefined_before_is_not_the_edit_s_fault():
 def test_an_import_for_type_checkers_is_no_definition():
     guard = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from nowhere import Req\n"
     assert undefined("y = Req(x)", text=guard + SOURCE) == ["Req"]
+    assert undefined("y = Req(x)", text=guard + SOURCE + "def other():\n    Req = 1\n    return Req\n") == [
+        "Req"
+    ]
     assert undefined("y = Req(x)", text=guard + "else:\n    Req = int\n" + SOURCE) == []
 
 
