@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 TOGGLE = "26972"
-# The fix of 26972 is about speculative decoding with several candidates a step and pages of several tokens.
-SIMULATE = "kvcore simulate --page-size 16 --spec eagle --topk 4 --steps 3 --draft-tokens 8 --context-len 512"
+# The bundled trace with the default options: pages of 16 tokens, and EAGLE with four branches, which is what
+# the fix of 26972 is about.
+SIMULATE = "kvcore simulate"
 
 
 class Step(NamedTuple):
