@@ -23,6 +23,8 @@ _SIMILAR = 0.5
 _MUCH_WORSE = 0.15
 _MOST_WINDOWS = 2
 _MOST_LINES = 12
+_MORE_LINES = 5
+_LONG_REGION = 200
 
 
 class Place(NamedTuple):
@@ -161,30 +163,28 @@ def ends_in_string(place: Place, found: Found) -> MatchError:
 
 
 def nearest_windows(source: ModuleSource, first: int, last: int, pattern: Pattern) -> list[tuple[int, int]]:
-    """The line ranges within `first` to `last` that look most like the pattern, best first; at most two."""
+    """The line ranges within `first` to `last` that look most like the pattern, best first; at most two.
+
+    Blanks do not count, and a range may have a few lines more than the pattern: a formatter breaks lines.
+    """
     size = max(1, min(len(pattern.lines), last - first + 1))
-    wanted = "\n".join(" ".join(line.split()) for line in pattern.stripped)
     matcher = difflib.SequenceMatcher(autojunk=False)
-    matcher.set_seq2(wanted)
-    lines = [" ".join(line.split()) for line in source.lines[first - 1 : last]]
-    scored = []
-    for start in range(len(lines) - size + 1):
-        if not lines[start]:
-            continue
-        matcher.set_seq1("\n".join(lines[start : start + size]))
-        if matcher.real_quick_ratio() >= _SIMILAR and matcher.quick_ratio() >= _SIMILAR:
-            ratio = matcher.ratio()
-            if ratio >= _SIMILAR:
-                scored.append((ratio, -start))
+    matcher.set_seq2("".join("".join(pattern.stripped).split()))
+    lines = ["".join(line.split()) for line in source.lines[first - 1 : last]]
+    longer = _MORE_LINES if len(lines) <= _LONG_REGION else 0
+    scored: list[tuple[float, int, int]] = []
+    for start, line in enumerate(lines):
+        for length in range(size, min(size + longer, len(lines) - start) + 1) if line else ():
+            matcher.set_seq1("".join(lines[start : start + length]))
+            if matcher.real_quick_ratio() >= _SIMILAR and matcher.quick_ratio() >= _SIMILAR:
+                scored.append((matcher.ratio(), -length, -start))
     chosen: list[tuple[int, int]] = []
-    for ratio, start in sorted(scored, reverse=True):
-        if ratio < max(scored)[0] - _MUCH_WORSE:
+    for ratio, length, start in sorted(scored, reverse=True):
+        if ratio < max(_SIMILAR, max(scored)[0] - _MUCH_WORSE) or len(chosen) == _MOST_WINDOWS:
             break
-        window = (first - start, first - start + size - 1)
+        window = (first - start, first - start - length - 1)
         if all(window[1] < other[0] or window[0] > other[1] for other in chosen):
             chosen.append(window)
-        if len(chosen) == _MOST_WINDOWS:
-            break
     return chosen
 
 

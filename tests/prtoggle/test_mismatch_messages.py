@@ -53,6 +53,14 @@ def test_the_nearest_line_is_shown_with_its_number():
         assert fact in shown
 
 
+def test_the_lines_that_a_formatter_made_of_one_are_shown_together():
+    text = (
+        "def f(a, b):\n    if (\n        a > 1\n        and b > 1\n    ):\n        return a\n    return b\n"
+    )
+    shown = message(text, edits(("if a > 1 and b > 1:", "if a > 1:")))
+    assert ">   2 |     if (\n>   3 |         a > 1\n>   4 |         and b > 1\n>   5 |     ):" in shown
+
+
 def test_lines_that_agree_are_told_from_those_that_do_not():
     text = "def f(x, k):\n    a = x\n    b = k + 1\n    return a, b\n"
     shown = message(text, edits(("a = x\nb = k\nreturn a, b", "")))
