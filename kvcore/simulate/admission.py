@@ -57,13 +57,12 @@ class Admission:
             batch.append(req)
             budget -= align_up(req.extend_len, self._page_size)
             self.chunked = req if req.is_chunked else None
-        places = self._stack.free_places(len(running))
+        places = self._stack.free_rows()
         while self.chunked is None and budget >= self._page_size and len(batch) < places:
             taken = self._chunk_size - budget
+            num_others = len(running) + len(batch)
             head = self._admit_head(
-                promised,
-                alone=not running and not batch,
-                fits=partial(self._has_page_for, taken),
+                promised, alone=num_others == 0, fits=partial(self._chunk_fits, budget, taken, num_others)
             )
             if head is None:
                 break
@@ -80,16 +79,24 @@ class Admission:
 
         For requests that are not computed here. ``window_need`` says how many window slots one takes.
         """
-        if self._stack.free_places(len(running)) <= 0:
+        if self._stack.free_rows() == 0:
             return None
         return self._admit_head(
             self._promised(running),
             alone=not running,
-            fits=lambda req: window_need(req) <= self._stack.window_slots_in_reach(),
+            fits=lambda req: self._window_fits(window_need(req), len(running)),
         )
 
-    def _has_page_for(self, taken: int, _req: Req) -> bool:
-        return self._within_pools(self._page_size, taken=taken) > 0
+    def _chunk_fits(self, budget: int, taken: int, num_others: int, req: Req) -> bool:
+        """Whether the next chunk of ``req`` finds its slots, when ``taken`` are spoken for in this step."""
+        chunk = align_up(min(req.seqlen - req.prefix_indices.numel(), budget), self._page_size)
+        within = self._within_pools(budget, taken=taken) >= self._page_size
+        return within and self._window_fits(taken + chunk, num_others)
+
+    def _window_fits(self, num_slots: int, num_others: int) -> bool:
+        """Whether window slots are left for what ``num_others`` running requests, and this one, will add."""
+        growth = (num_others + 1) * self._stack.window_growth
+        return growth == 0 or num_slots + growth <= self._stack.window_slots_in_reach()
 
     def _within_pools(self, budget: int, *, taken: int) -> int:
         """Tokens that can be computed now, in whole pages, when ``taken`` slots of this step are spoken for.

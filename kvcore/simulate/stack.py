@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kvcore.server_args import ServerArgs
     from kvcore.simulate.config import SimulationConfig
 
-_WINDOW_POOL_SHARE = 4
+_WINDOW_POOL_SHARE = 2
 """The window pool has one slot for so many of the full pool, unless that is too little for a few requests."""
 _FEW_REQUESTS = 4
 _CACHED_STATES = 3
@@ -51,8 +51,8 @@ class Stack:
     """Tokens that sliding-window layers see; ``None`` without such layers."""
     max_running: int
     """Requests that decode at once."""
-    window_places: int | None = None
-    """Requests that find room for their windows; ``None`` without a window pool."""
+    window_growth: int = 0
+    """Window slots by which a running request may still grow; 0 without a window pool."""
 
     def batch(self, reqs: list[Req]) -> ScheduleBatch:
         """A batch of ``reqs`` over these pools."""
@@ -93,10 +93,9 @@ class Stack:
         evictable = self.tree_cache.swa_evictable_size() if isinstance(self.tree_cache, SupportsSWA) else 0
         return self.allocator.swa_available_size() + evictable
 
-    def free_places(self, num_running: int) -> int:
-        """Requests that could start beside ``num_running``, as far as rows and windows go."""
-        rows = self.rows.available_size()
-        return rows if self.window_places is None else min(rows, self.window_places - num_running)
+    def free_rows(self) -> int:
+        """Requests that could start as far as rows go."""
+        return self.rows.available_size()
 
     def tombstones(self) -> int:
         """Tokens that the cache keeps without window slots, or nodes without a state; walks the tree."""
@@ -117,13 +116,12 @@ def build_stack(config: SimulationConfig) -> Stack:
     is_bigram = config.spec == "eagle"
     if config.cache == "swa":
         window = config.window_len
-        live_len = _live_window_len(config, window, get_alloc_reserve_per_decode(args))
-        window_allocator = _window_allocator(config, live_len)
-        places = (window_allocator.size_swa - config.chunk_size) // live_len
+        growth = align_up(_EVICTION_INTERVAL + get_alloc_reserve_per_decode(args), config.page_size)
+        window_allocator = _window_allocator(config, growth)
         swa_cache = CountedSWARadixCache(
             rows, window_allocator, sliding_window_size=window, is_bigram=is_bigram
         )
-        return Stack(args, rows, window_allocator, swa_cache, window, config.max_requests, places)
+        return Stack(args, rows, window_allocator, swa_cache, window, config.max_requests, growth)
     allocator = _allocator(config)
     tree_cache: CountedCache = CountedChunkCache(rows, allocator)
     if config.cache == "radix":
@@ -166,14 +164,12 @@ def _allocator(config: SimulationConfig) -> TokenToKVPoolAllocator:
     return PagedAllocator(size, config.page_size, device=device, need_sort=need_sort)
 
 
-def _live_window_len(config: SimulationConfig, window: int, reserve: int) -> int:
-    """Window slots that a decoding request holds at most: window, reserve, and what an interval adds."""
-    most = max(window, config.page_size) + _EVICTION_INTERVAL + reserve
-    return align_up(most, config.page_size) + 2 * config.page_size
+def _window_allocator(config: SimulationConfig, growth: int) -> SWAAllocator:
+    """A full pool, and a window pool for one chunk of a prompt and at least a few requests that decode.
 
-
-def _window_allocator(config: SimulationConfig, live_len: int) -> SWAAllocator:
-    """A full pool, and a window pool for one chunk of a prompt and at least a few requests that decode."""
+    ``growth`` is what a request takes beyond its window between two looks for slots that left it.
+    """
+    live_len = max(config.window_len, config.page_size) + growth + 2 * config.page_size
     least = align_up(config.chunk_size + _FEW_REQUESTS * live_len, config.page_size)
     if least > config.pool_tokens:
         raise ConfigurationError(

@@ -27,11 +27,24 @@ def run(**settings: Any) -> Outcome:
     return simulate(SimulationConfig.from_options({"compute": True, "check": "end", **settings}), REQUESTS)
 
 
+SPECULATION: list[dict[str, Any]] = [
+    {"spec": "none"},
+    {"topk": 1},
+    {"topk": 4},
+    {"spec": "dflash"},
+    {"spec": "ngram"},
+]
+
+
 @pytest.mark.parametrize(
-    "spec", [{"spec": "none"}, {"topk": 1}, {"topk": 4}, {"spec": "dflash"}, {"spec": "ngram"}], ids=str
+    ("cache", "page_size", "spec"),
+    [
+        (cache, (1, 4, 16)[(i + j) % 3], spec)
+        for i, cache in enumerate(("chunk", "radix", "swa"))
+        for j, spec in enumerate(SPECULATION)
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("page_size", [1, 16])
-@pytest.mark.parametrize("cache", ["chunk", "radix", "swa"])
 def test_every_logit_is_that_of_a_dense_pass(cache: str, page_size: int, spec: dict[str, Any]) -> None:
     result = run(cache=cache, page_size=page_size, **spec).result
 

@@ -41,9 +41,16 @@ SPECULATION = [
 ]
 
 
-@pytest.mark.parametrize("spec", SPECULATION, ids=str)
-@pytest.mark.parametrize("page_size", [1, 16, 64])
-@pytest.mark.parametrize("cache", ["chunk", "radix", "swa"])
+@pytest.mark.parametrize(
+    ("cache", "page_size", "spec"),
+    # Page sizes take turns, so that each meets every cache and nearly every kind of speculation.
+    [
+        (cache, (1, 16, 64)[(i + j) % 3], spec)
+        for i, cache in enumerate(("chunk", "radix", "swa"))
+        for j, spec in enumerate(SPECULATION)
+    ],
+    ids=str,
+)
 def test_every_request_gets_all_its_tokens_and_every_law_holds(
     cache: str, page_size: int, spec: dict[str, Any]
 ) -> None:
@@ -61,9 +68,17 @@ def test_every_request_gets_all_its_tokens_and_every_law_holds(
     assert 0 < result.peak_slots <= result.pool_size
 
 
-@pytest.mark.parametrize("spec", [{"spec": "none"}, {"topk": 4}], ids=str)
-@pytest.mark.parametrize("page_size", [1, 16])
-@pytest.mark.parametrize("cache", ["chunk", "radix", "swa"])
+@pytest.mark.parametrize(
+    ("cache", "page_size", "spec"),
+    [
+        ("chunk", 16, {"topk": 4}),
+        ("radix", 1, {"topk": 4}),
+        ("radix", 16, {"spec": "none"}),
+        ("swa", 1, {"spec": "none"}),
+        ("swa", 16, {"topk": 4}),
+    ],
+    ids=str,
+)
 def test_a_decode_server_receives_every_prompt_and_computes_none(
     cache: str, page_size: int, spec: dict[str, Any]
 ) -> None:
@@ -88,15 +103,15 @@ def test_a_decode_server_takes_retracted_requests_back_with_their_outputs() -> N
 @pytest.mark.parametrize("page_size", [1, 16, 64])
 def test_recurrent_states_are_shared_evicted_and_all_accounted_for(page_size: int) -> None:
     # Every prompt begins with the same 512 tokens, and goes on by itself.
-    requests = [TraceRequest(line, 150.0 * line, 900, 12, (0, line)) for line in range(1, 41)]
+    requests = [TraceRequest(line, 150.0 * line, 900, 12, (0, line)) for line in range(1, 25)]
     config = make_config(cache="mamba", page_size=page_size, spec="none", context_len=1024, pool_size=8192)
 
     result = simulate(replace(config, max_requests=2), requests).result
 
-    assert (result.finished, result.aborted) == (40, 0)
+    assert (result.finished, result.aborted) == (24, 0)
     assert result.evicted_states > 10
     # At page size 1 every chunk leaves a state, and there are too few to keep that of the shared ones.
-    assert (result.cached_tokens > 10_000) == (page_size > 1)
+    assert (result.cached_tokens > 5_000) == (page_size > 1)
 
 
 def test_a_snapshot_is_taken_where_prompts_branch() -> None:
