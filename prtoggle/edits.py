@@ -109,7 +109,10 @@ def plan_nodes(
 ) -> tuple[Splice, ...]:
     """The same for definitions that are known already; `target` is the name for messages."""
     if patch.mode in ("diff", "fix_diff"):
-        return plan_diff(source, nodes, target, patch, toggle_id)
+        splices: Sequence[Splice] = plan_diff(source, nodes, target, patch, toggle_id)
+        for node in nodes:
+            splices = fill_blocks(source, node.node, splices)
+        return merge(splices)
     if patch.mode != "edits":
         raise EditError(f"{target}: a {patch.mode} patch changes an object, not source text", target=target)
     planned: dict[int, list[Splice]] = {number: [] for number in range(len(nodes))}
@@ -118,10 +121,10 @@ def plan_nodes(
             planned[number].append(splice)
     done: list[Splice] = []
     for number, node in enumerate(nodes):
-        splices = planned[number]
-        if patch.preamble.strip() and (splices or not patch.edits):
-            splices = _with_preamble(source, node, number, splices, patch.preamble, target, toggle_id)
-        done += fill_blocks(source, node.node, splices)
+        own = planned[number]
+        if patch.preamble.strip() and (own or not patch.edits):
+            own = _with_preamble(source, node, number, own, patch.preamble, target, toggle_id)
+        done += fill_blocks(source, node.node, own)
     return merge(done)
 
 

@@ -59,7 +59,12 @@ def _own_lines(
     lines = source.lines
     text = fit_block(preamble, style_of(indent, lines), source.newline)
     if skipped < len(body):
-        return Insertion(source.starts[first_line_of(body[skipped]) - 1], text)
+        line = first_line_of(body[skipped])
+        column = _column(source, line, body[skipped].col_offset)
+        if lines[line - 1][:column].strip() and line == body[skipped].lineno:
+            # It stands behind the docstring, after a semicolon.
+            return Insertion(source.starts[line - 1] + column, source.newline + text + indent)
+        return Insertion(source.starts[line - 1], text)
     if not body:
         return Insertion(len(source.text), text)
     last = body[-1].end_lineno or body[-1].lineno

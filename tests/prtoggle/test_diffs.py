@@ -128,6 +128,11 @@ class TestPlaces:
             "        a = x\n", "        x = 0\n        a = x\n"
         )
 
+    def test_a_block_that_a_diff_empties_gets_a_pass(self):
+        text = "def f(x):\n    if x:\n        x = 1\n    return x\n"
+        git = "@@ -2,3 +2,2 @@\n     if x:\n-        x = 1\n     return x\n"
+        assert edited(text, "f", diff(git)) == text.replace("x = 1", "pass")
+
     def test_a_whole_module_as_the_target(self):
         new = SOURCE.replace("X = 1", "X = 2").replace("return 0", "return 5")
         assert edited(SOURCE, "", diff(file_diff(SOURCE, new))) == new

@@ -323,6 +323,7 @@ class TestPreamble:
             ("def f(x): a = x; return a\n", "def f(x): \n    import math\n    a = x; return a\n"),
             ('def f(x): "Doc."; return x\n', 'def f(x): \n    "Doc."; \n    import math\n    return x\n'),
             ('def f(x): "Doc."\n', 'def f(x): \n    "Doc."\n    import math\n'),
+            ('def f(x):\n    """D."""; y = x\n', 'def f(x):\n    """D."""; \n    import math\n    y = x\n'),
             ("def f(x): 'é'; return x\n", "def f(x): \n    'é'; \n    import math\n    return x\n"),
             (
                 "def f(x):\n    @staticmethod\n    def g(): pass\n    return g\n",
