@@ -14,7 +14,7 @@ import weakref
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from prtoggle.installers import probes
+from prtoggle.installers import probes, triton_use
 from prtoggle.installers.monitoring import make_monitor
 from prtoggle.installers.spot_places import locate_spot
 from prtoggle.installers.wrapper import WrapStep
@@ -47,6 +47,7 @@ class ReachObserver:
         self.needs_probes = self._monitor is None
         self.calls: set[Call] = set()
         self.reaches: set[Reach] = set()
+        self._kernels = _Kernels()
         self._wraps: list[tuple[weakref.ref[WrapStep], str, str]] = []
         os.register_at_fork(after_in_child=self.rearm)
 
@@ -70,6 +71,8 @@ class ReachObserver:
     ) -> None:
         """See base.Observer."""
         del module, target
+        self._kernels.watch(plain, installed, [self._called(spot) for spot in spots])
+        self._kernels.watch(plain, installed, [self._reached(spot) for spot in spots])
         if self._monitor is None:
             if installed is not plain and self._instrumented is not None:
                 probes.register(plain, installed, self._instrumented)
@@ -125,6 +128,26 @@ class ReachObserver:
 
     def _reached(self, spot: Spot) -> Callable[[], None]:
         return functools.partial(self.note_reach, (spot.toggle_id, spot.target, spot.edit_index))
+
+
+class _Kernels:
+    """Observed functions by their codes, of which some are the functions of Triton kernels."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, list[Callable[[], None]]] = {}
+        triton_use.watch(self._used)
+
+    def watch(self, plain: CodeType, installed: CodeType, told: Sequence[Callable[[], None]]) -> None:
+        """Call what is in `told` when a kernel made from one of the two is used."""
+        for code in {id(plain): plain, id(installed): installed}.values():
+            if id(code) not in self._told:
+                self._told[id(code)] = []
+                weakref.finalize(code, self._told.pop, id(code), None).atexit = False
+            self._told[id(code)] += told
+
+    def _used(self, code: CodeType) -> None:
+        for tell in self._told.get(id(code), ()):
+            tell()
 
 
 def _safely(tell: Callable[[Any], None], key: object) -> None:

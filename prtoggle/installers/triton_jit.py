@@ -83,6 +83,23 @@ def forget_global(namespace: dict[str, Any], name: str) -> None:
             _clear_caches(kernel)
 
 
+class _Flip:
+    """While it lasts, Triton reads sources for the sake of a flip, not of a launch; flips hold one lock."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        _Flip.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        _Flip.depth -= 1
+
+
+def is_flipping() -> bool:
+    """Whether a kernel's source is being exchanged."""
+    return _Flip.depth > 0
+
+
 class KernelFollower:
     """Keeps one `JITFunction` (or other `JITCallable`) equal to what its function's present source gives."""
 
@@ -108,6 +125,10 @@ class KernelFollower:
 
     def follow(self, variant: Variant | None) -> None:
         """Exchange the source, and let whoever compiled it in compile anew."""
+        with _Flip():
+            self._follow(variant)
+
+    def _follow(self, variant: Variant | None) -> None:
         src = self._src if variant is None else _kernel_source(variant.lines)
         kernel = self._kernel
         if self._raw_src is not None:

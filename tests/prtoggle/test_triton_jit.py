@@ -105,14 +105,21 @@ def flip(holder: Any, variant: Variant | None) -> Callable[[], None]:
     return back
 
 
-def compiled_text(kernel: Any) -> str:
+SIGNATURE = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32", "B": "constexpr"}
+
+
+def compiled_text(
+    kernel: Any, signature: dict[str, str] | None = None, constants: dict[str, int] | None = None
+) -> str:
     """The kernel as Triton compiles it now for one argument list, without a GPU."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32", "B": "constexpr"}
-    source = ASTSource(fn=kernel, signature=signature, constexprs={"B": 16})
+    signature = SIGNATURE if signature is None else signature
+    source = ASTSource(
+        fn=kernel, signature=signature, constexprs={"B": 16} if constants is None else constants
+    )
     return str(triton.compile(source, target=GPUTarget("cuda", 80, 32)).asm["ttir"])
 
 

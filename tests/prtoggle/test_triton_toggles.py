@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import prtoggle
+from prtoggle import engine, reach
 from tests.prtoggle.made_modules import Modules, modules
 from tests.prtoggle.test_triton_jit import KERNELS, compiled_text
 
@@ -145,6 +146,47 @@ def test_interpreted_kernels_run_reverted_and_then_as_they_were(
 
     handle.restore()
     assert module.launch(x).tolist() == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("target", ["kern", "helper"])
+@pytest.mark.parametrize("moment", ["at load", "live"])
+def test_a_kernel_is_reached_when_triton_takes_up_its_source(
+    modules: Modules, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moment: str, target: str
+) -> None:
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    reach.start()
+    name = modules.write(KERNELS)
+    if moment == "live":
+        assert importlib.import_module(name).kern.cache_key
+    old, new = {"kern": ("v = v * 2", "v = v * 3"), "helper": ("return v + 1", "return v + 100")}[target]
+    made = toggle(name, target, old, new)
+
+    with engine.revert([made], observe=True):
+        module = importlib.import_module(name)
+        assert not reach.called(made.id)
+
+        compiled_text(module.bystander, {"x_ptr": "*i32"}, {})
+        assert not reach.called(made.id)
+
+        compiled_text(module.kern)
+        assert reach.called(made.id)
+        assert reach.reached(made.id)
+
+
+def test_an_interpreted_kernel_is_reached_when_it_runs(
+    modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    reach.start()
+    module = modules.load(KERNELS)
+    made = toggle(module.__name__, "helper", "return v + 1", "return v + 100")
+
+    with engine.revert([made], observe=True):
+        assert not reach.called(made.id)
+        assert module.launch(torch.zeros(1)).tolist() == [200]
+        assert reach.reached(made.id)
 
 
 def test_changed_parameters_of_a_kernel_are_for_load_time_only(modules: Modules, tmp_path: Path) -> None:
