@@ -1,0 +1,103 @@
+"""Models with compressed attention: states come with the slots of a step, and go with the row."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvcore.allocation import _compute_dsv4_state_lens
+from kvcore.allocators.dsv4 import DSV4Allocator, DSV4PoolSizes
+from kvcore.errors import OutOfSlots
+from kvcore.invariants import InvariantChecker
+from kvcore.pools.req_to_token import ReqToTokenPool
+from kvcore.prefix_cache import SWAChunkCache
+from tests.kvcore.factories import Stack, make_req, make_server_args, make_stack
+
+P = 128
+
+
+def make_compressed(*, spec=None, full=32 * P, states=16 * P) -> Stack:
+    args = make_server_args(spec, page_size=P, context_len=1024)
+    pool = ReqToTokenPool(8, 2048, device="cpu")
+    allocator = DSV4Allocator(
+        DSV4PoolSizes(full, full, full // 4, full // 128, states, states),
+        P,
+        num_rows=pool.num_rows,
+        device="cpu",
+    )
+    tree = SWAChunkCache(pool, allocator, sliding_window_size=128)
+    return Stack(args, pool, allocator, tree, InvariantChecker(pool, allocator, tree))
+
+
+def free_states(stack) -> list[int]:
+    return [pool.allocator.available_size() for pool in stack.allocator.states]
+
+
+@pytest.mark.parametrize("spec", [None, "eagle"])
+def test_states_live_as_long_as_their_request(spec):
+    stack = make_compressed(spec=spec)
+    full, states = stack.allocator.full_available_size(), free_states(stack)
+    batch = stack.extended(make_req("a", 200, max_new_tokens=200), make_req("b", 130, max_new_tokens=200))
+    assert batch.out_cache_loc_dsv4.full.tolist() == batch.out_cache_loc.tolist()
+    assert len(batch.out_cache_loc_dsv4.c4) == 200 // 4 + 130 // 4
+    assert len(batch.out_cache_loc_dsv4.c128) == 2
+    for _ in range(20):
+        batch.prepare_for_decode()
+        batch.advance([[1, 2] if spec else [1]] * 2)
+        stack.check(*batch.reqs)
+    assert free_states(stack) < states
+    stack.finish(batch)
+    assert stack.allocator.full_available_size() == full
+    assert free_states(stack) == states
+    assert all(pages.available_tokens() == 32 * P for pages in stack.allocator.compressed)
+
+
+def test_a_decode_step_has_one_state_per_request():
+    stack = make_compressed()
+    batch = stack.extended(make_req("a", 127, max_new_tokens=9), make_req("b", 20, max_new_tokens=9))
+    batch.prepare_for_decode()
+    bundle = batch.out_cache_loc_dsv4
+    assert len(bundle.c4_state) == len(bundle.c128_state) == 2
+    # The 128th token completes an entry of both ratios.
+    assert len(bundle.c128) == 1
+    assert len(bundle.c4) == 1
+
+
+@pytest.mark.parametrize("step", ["extend", "decode"])
+def test_states_that_run_out_leave_everything_as_it_was(step):
+    stack = make_compressed(states=2 * P)
+    batch = stack.extended(make_req("a", 120, max_new_tokens=99), make_req("b", 128 + 127, max_new_tokens=99))
+    late = make_req("late", 100)
+    queued = stack.batch(stack.queued(late))
+    before, states = stack.snapshot(late, *batch.reqs), free_states(stack)
+    assert states[0] == 0
+    if step == "decode":
+        # The last page of states still has room for one step of every request.
+        batch.prepare_for_decode()
+        before, states = stack.snapshot(late, *batch.reqs), free_states(stack)
+    with pytest.raises(OutOfSlots, match="c4 state pool exhausted"):
+        (queued.prepare_for_extend if step == "extend" else batch.prepare_for_decode)()
+    assert before.differences(stack.snapshot(late, *batch.reqs)) == []
+    assert free_states(stack) == states
+
+
+def test_full_pages_that_run_out_leave_everything_as_it_was():
+    stack = make_compressed(full=4 * P)
+    batch = stack.extended(make_req("a", 3 * P))
+    late = make_req("late", 2 * P)
+    queued = stack.batch(stack.queued(late))
+    before, states = stack.snapshot(late, *batch.reqs), free_states(stack)
+    with pytest.raises(OutOfSlots, match=r"^Prefill out of memory"):
+        queued.prepare_for_extend()
+    assert before.differences(stack.snapshot(late, *batch.reqs)) == []
+    assert free_states(stack) == states
+
+
+def test_models_without_states_have_no_state_lens():
+    stack = make_stack("chunk", page_size=4)
+    batch = stack.extended(make_req("a", 8))
+    lens = batch.extend_lens
+    args = (batch.req_pool_indices_cpu.tolist(), lens.prefix_lens_cpu, lens.seq_lens_cpu, "extend")
+    assert _compute_dsv4_state_lens(stack.allocator, *args) is None
+    compressed = make_compressed()
+    state_lens = _compute_dsv4_state_lens(compressed.allocator, *args)
+    assert state_lens.c4.after == [8]
