@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import click
@@ -161,24 +162,24 @@ def _print_proofs(proofs: Sequence[Proof]) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    output = console()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("toggle", overflow="fold", max_width=26)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("with fix", no_wrap=True)
-    table.add_column("without", no_wrap=True)
-    table.add_column("what was seen", no_wrap=True, overflow="ellipsis")
+    for column in ("toggle", "verdict", "with fix", "without"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("what was seen", overflow="fold")
+    # One line a toggle where there is room for it; a finding is read in full below the table.
+    room = output.width - max(len(proof.id) for proof in proofs) - len("no tests ran  1/1 pass  1/1 fail") - 6
     for proof in proofs:
-        is_caught = proof.verdict is Verdict.CAUGHT
         table.add_row(
             proof.id,
             Text(proof.verdict.value, style=_COLOUR.get(proof.verdict, "red")),
             f"{proof.passes_with_fix}/{len(proof.fixed)} pass",
             f"{proof.fails_without_fix}/{len(proof.reverted)} fail",
-            # A finding is read in full below the table.
-            proof.symptom if is_caught else "see below",
+            shorten(proof.symptom, max(room, 36), placeholder="...")
+            if proof.verdict is Verdict.CAUGHT
+            else "see below",
         )
     caught = sum(proof.verdict is Verdict.CAUGHT for proof in proofs)
-    output = console()
     output.print(table)
     for proof in proofs:
         if proof.verdict is not Verdict.CAUGHT:

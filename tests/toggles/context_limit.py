@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kvcore.errors import RowOverflow
 from tests.toggles.small_stack import SmallStack, record
-from kvcore.server_args import ServerArgs
+
+if TYPE_CHECKING:
+    from kvcore.server_args import ServerArgs
 
 
 def speculate_to_the_limit(server_args: ServerArgs) -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 
 from kvcore.admission import match_for_admission, set_extend_range
 from kvcore.allocation_sizing import get_req_to_token_extra_context_len
-from kvcore.allocators.free_list_allocator import FreeListAllocator
 from kvcore.allocators.paged import PagedAllocator
 from kvcore.allocators.token import TokenAllocator
 from kvcore.pools.req_to_token import ReqToTokenPool
-from kvcore.prefix_cache.base import PrefixCache
 from kvcore.prefix_cache.chunk import ChunkCache
 from kvcore.prefix_cache.radix import RadixCache
 from kvcore.release import release_kv_cache
 from kvcore.req import Req, ReqKvInfo
 from kvcore.schedule_batch import ScheduleBatch
 from kvcore.server_args import ServerArgs, SpeculativeAlgorithm
+
+if TYPE_CHECKING:
+    from kvcore.allocators.free_list_allocator import FreeListAllocator
+    from kvcore.prefix_cache.base import PrefixCache
 
 CPU = torch.device("cpu")
 

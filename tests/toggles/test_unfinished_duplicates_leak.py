@@ -1,4 +1,4 @@
-"""Guard of unfinished-duplicates-from-protected: a chunk's last token is freed when the tree has it by then."""
+"""Guard of unfinished-duplicates: a chunk's last token is freed when the tree has it by then."""
 
 from __future__ import annotations
 
