@@ -88,6 +88,7 @@ class Engine:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._slots: dict[str, Slot] = {}
+        self._active: dict[Slot, None] = {}
         self._subscribers: list[Callable[[Event], None]] = []
         self._births = Births()
         self._sites = SiteMaker(SiteRegistry(), self._births)
@@ -98,8 +99,8 @@ class Engine:
         self._related = False
 
     def active(self) -> list[Slot]:
-        """The toggles that are in force, in the order in which their ids were first asked for."""
-        return [slot for slot in self._slots.values() if slot.handles]
+        """The toggles that are in force, in the order in which they came to be."""
+        return list(self._active)
 
     def emit(self, event: Event) -> None:
         """Tell the subscribers."""
@@ -138,7 +139,8 @@ class Engine:
                 self._activate(new, origin, observe=observe)
             for slot in slots:
                 slot.handles += 1
-            self._count_related()
+                self._active[slot] = None
+                self._related = self._related or slot.is_related
             if new:
                 self._report(new)
             return Handle(self, slots)
@@ -151,13 +153,11 @@ class Engine:
         if not (is_plain(slot) and flip_on(slot)):
             return None
         slot.handles = 1
+        self._active[slot] = None
         self._flipped(slot)
         if self._subscribers:
             self._report([slot])
         return slot
-
-    def _count_related(self) -> None:
-        self._related = any(slot.toggle.requires or slot.toggle.conflicts for slot in self.active())
 
     def _flipped(self, slot: Slot) -> None:
         self.loading.changed(())
@@ -186,7 +186,8 @@ class Engine:
             site.forget(slot)
 
     def _activate(self, new: list[Slot], origin: Origin, *, observe: bool) -> None:
-        relations.refuse_conflicts(new, self.active())
+        if self._related or any(slot.is_related for slot in new):
+            relations.refuse_conflicts(new, self.active())
         for slot in new:
             if slot.plan is None or slot.observed != observe or not is_current(slot.plan):
                 slot.observed = observe
@@ -254,8 +255,10 @@ class Engine:
                 self._restore(last)
             for slot in slots:
                 slot.handles -= 1
+                if not slot.handles:
+                    del self._active[slot]
             if self._related:
-                self._count_related()
+                self._related = any(slot.is_related for slot in self._active)
             for slot in last if self._subscribers else ():
                 for patch in slot.toggle.patches:
                     self.emit(Restored(slot.id, patch.target))

@@ -27,7 +27,7 @@ def is_current(plan: Plan) -> bool:
 def is_plain(slot: Slot) -> bool:
     """Whether the toggle says nothing about others or the environment, and edits live functions only."""
     toggle, plan = slot.toggle, slot.plan
-    if toggle.requires or toggle.conflicts or toggle.env or slot.observed or plan is None:
+    if slot.is_related or toggle.env or slot.observed or plan is None:
         return False
     return bool(plan.sites) and not plan.steps and not plan.waiting
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prtoggle.errors import TargetModuleError
@@ -13,7 +16,7 @@ from prtoggle.installers.base import LivePatch
 from prtoggle.live_plan import LivePlanner, Wanted
 from prtoggle.slots import Plan, SitePlan, Waiting
 from prtoggle.splices import merge
-from prtoggle.target import parse_target, split_name, split_target
+from prtoggle.target import ModuleFile, ResolvedTarget, parse_target, split_name, split_target
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from prtoggle.slots import Slot
     from prtoggle.spec import Patch
     from prtoggle.splices import Splice
-    from prtoggle.target import ModuleFile, ResolvedTarget
 
 
 class PlanMaker:
@@ -48,7 +50,7 @@ class PlanMaker:
 
     def _patch(self, patch: Patch) -> None:
         try:
-            found, qualname = split_name(patch.target)
+            found, qualname = _split(patch.target)
         except TargetModuleError:
             if self._early and _may_come(patch.target):
                 self._plan.waiting.append(Waiting(patch, patch.target, None))
@@ -56,7 +58,9 @@ class PlanMaker:
             raise
         resolved = None
         if patch.changes_source or (patch.mode == "value" and found.path is not None):
-            resolved = split_target(patch.target)
+            resolved = (
+                ResolvedTarget(found.name, qualname, found.path) if found.path else split_target(patch.target)
+            )
             self._plan.requests.append((resolved, patch))
         modules = loaded_modules(found)
         for module in modules:
@@ -78,6 +82,31 @@ class PlanMaker:
             return
         plan = value.plan if patch.mode == "value" else wrapper.plan
         self._plan.steps.append((patch, plan(LivePatch(self._slot.id, patch, module, qualname))))
+
+
+def _split(target: str) -> tuple[ModuleFile, str]:
+    """What `split_name` gives; at once for a name in a loaded plain module, which has no submodules."""
+    if ":" not in target and "<" not in target:
+        name, _, _ = target.rpartition(".")
+        while name:
+            module = sys.modules.get(name)
+            if module is not None:
+                spec = getattr(module, "__spec__", None)
+                path = getattr(spec, "origin", None)
+                if (
+                    not hasattr(module, "__path__")
+                    and type(getattr(spec, "loader", None)) is SourceFileLoader
+                ):
+                    assert isinstance(path, str), target
+                    return ModuleFile(name, "source", _path(path), loaded=True), target[len(name) + 1 :]
+                break
+            name, _, _ = name.rpartition(".")
+    return split_name(target)
+
+
+@functools.lru_cache(maxsize=256)
+def _path(text: str) -> Path:
+    return Path(text)
 
 
 def _may_come(target: str) -> bool:

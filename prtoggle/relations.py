@@ -51,6 +51,8 @@ def set_variables(slot: Slot, active: Sequence[Slot]) -> None:
 
     Raises ConflictError, changing nothing, for a variable that an active toggle set to something else.
     """
+    if not slot.toggle.env:
+        return
     for name, value in slot.toggle.env.items():
         for other in active:
             if other is not slot and other.toggle.env.get(name, value) != value:

@@ -62,6 +62,11 @@ class Slot:
     environment: dict[str, str | None] = field(default_factory=dict)
 
     @property
+    def is_related(self) -> bool:
+        """Whether the toggle says anything about other toggles."""
+        return bool(self.toggle.requires or self.toggle.conflicts)
+
+    @property
     def id(self) -> str:
         """The toggle's id."""
         return self.toggle.id

@@ -61,7 +61,8 @@ def build(
         extras = header_extras(basis, edited)
     lines = tuple(split_lines(edited))
     if splices:
-        text = [*region.lines[: region.start], *lines, *region.lines[region.end :]]
+        text = region.lines.copy()
+        text[region.start : region.end] = lines
         publish(VirtualFile(name, region.path, tuple(toggle_ids), text), code)
     spots = _spots(region, splices) if observer is not None else ()
     probed = _probed(basis, edited, code, spots, observer) if observer is not None else None

@@ -122,7 +122,7 @@ class FollowerOf(Protocol):
 class Observer(Protocol):
     """The part of reach that takes part in compiling; only asked for toggles under observation.
 
-    On Python 3.11 it puts probes into the tree; from 3.12 on it leaves the tree alone (`needs_probes` is
+    Before Python 3.13 it puts probes into the tree; from then on it leaves the tree alone (`needs_probes` is
     False) and works from the codes it is told of, with `sys.monitoring`.
     """
 
