@@ -1,7 +1,11 @@
-"""Reach by `sys.monitoring` (Python 3.12 and later): events of single code objects, each heard once.
+"""Reach by `sys.monitoring` (Python 3.13 and later): events of single code objects, each heard once.
 
 The code that runs is the edited code itself. An event that came is disabled at its place, so that a function
 costs what it would without once each of its lines was run; lines that never run cost nothing anyway.
+
+Python 3.12 has the same interface, but a place that was instrumented there never gets its fused instructions
+back: 5% more for good (callgrind). Probes leave nothing behind there. From 3.13 on it is the other way round:
+exchanging a code object, as probes do, is what costs for good.
 """
 
 from __future__ import annotations
@@ -96,8 +100,8 @@ class _Watched:
 
 
 def make_monitor() -> Monitor | None:
-    """A monitor with a tool id of its own; None before Python 3.12 and when other tools hold all free ids."""
-    if _monitoring is None:
+    """A monitor with a tool id of its own; None before Python 3.13 and when other tools hold all free ids."""
+    if sys.version_info < (3, 13):
         return None
     for tool_id in _TOOL_IDS:
         if _monitoring.get_tool(tool_id) is None:

@@ -1,7 +1,7 @@
 """Tells, each once, that the function of a patch was called and that the statement of an edit was reached.
 
 "Reached" of a replacement is its first statement, of a deletion the statement that now stands at its place.
-From Python 3.12 on this is the work of `sys.monitoring`; before, and where other tools have taken all of its
+From Python 3.13 on this is the work of `sys.monitoring`; before, and where other tools have taken all of its
 free ids, it is done by probes in the code.
 """
 

@@ -261,7 +261,7 @@ def test_a_value_is_seen_by_compiled_callers(target: ModuleType) -> None:
     assert answer(target, "calls_constant") == 4.0
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="what is compiled raises no events of sys.monitoring")
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="what is compiled raises no events of sys.monitoring")
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_what_is_traced_into_a_graph_counts_as_reached(target: ModuleType, fullgraph: bool) -> None:
     reach.start()

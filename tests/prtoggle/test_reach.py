@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["modules"]
 
-MONITORED = hasattr(sys, "monitoring")
+MONITORED = sys.version_info >= (3, 13)
 _serial = itertools.count()
 
 TARGET = '''
