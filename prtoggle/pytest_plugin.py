@@ -84,6 +84,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "prtoggle(*ids): take the fixes with these ids out while the test runs, its fixtures included",
     )
+    config.addinivalue_line(
+        "markers",
+        "guards(*ids): run the test as written, and once without each of these fixes, where it must fail",
+    )
     # Output on descriptor 2 goes to a file while pytest captures, and would be lost with the process.
     if activation := sys.modules.get("prtoggle.activation"):
         capture = config.pluginmanager.getplugin("capturemanager")
@@ -100,6 +104,42 @@ def pytest_report_header() -> str | None:
     return "prtoggle: reverted " + ", ".join(
         f"{toggle.id} ({toggle.title})" if toggle.title else toggle.id for toggle in toggles
     )
+
+
+@pytest.fixture
+def _prtoggle_guarded(request: pytest.FixtureRequest) -> object:
+    """The toggle that the marker `guards` takes out in this run of the test, or None."""
+    return request.param
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives tests with the marker `guards` their second runs."""
+    markers = list(metafunc.definition.iter_markers("guards"))
+    if not markers:
+        return
+    from prtoggle.pytest_guards import GuardItems, parametrize  # noqa: PLC0415
+
+    parametrize(metafunc, markers)
+    if not metafunc.config.pluginmanager.has_plugin("prtoggle-guards"):
+        metafunc.config.pluginmanager.register(GuardItems(), "prtoggle-guards")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says which tests notice the fixes that are out for the whole session."""
+    activation = sys.modules.get("prtoggle.activation")
+    ids = ", ".join(toggle.id for toggle in activation.activated()) if activation else ""
+    if not ids:
+        return
+    failed = [report for report in terminalreporter.getreports("failed") if report.when == "call"]
+    num_tests = len(failed) + len(terminalreporter.getreports("passed"))
+    terminalreporter.section(f"prtoggle: {ids} reverted")
+    if not failed:
+        terminalreporter.line(f"None of {num_tests} tests notices that {ids} is reverted.", yellow=True)
+        return
+    verb = "notices" if len(failed) == 1 else "notice"
+    terminalreporter.line(f"{len(failed)} of {num_tests} tests {verb} that {ids} is reverted:")
+    for report in failed:
+        terminalreporter.line(f"  {report.nodeid}")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -26,6 +26,12 @@ def start() -> None:
         engine.observe_with(_observers[0])
 
 
+def restart() -> None:
+    """Forget what was called and reached so far, and listen anew: a question about one stretch of a run."""
+    start()
+    _observers[0].rearm()
+
+
 def called(toggle_id: str, target: str | None = None) -> bool:
     """Whether a function that the toggle reverts (one of that target) was called since it was observed."""
     return any(

@@ -1,0 +1,114 @@
+"""The marker `guards`, and the summary of who notices, in pytest sessions of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.prtoggle.programs import Project
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+TESTS = """\
+import pytest
+from app.core import answer
+
+@pytest.mark.guards(1)
+@pytest.mark.parametrize("extra", [0, 1])
+def test_noticed(extra):
+    assert answer() + extra == 42 + extra
+
+@pytest.mark.guards(1)
+def test_vacuous():
+    assert answer() > 0
+
+class TestOthers:
+    @pytest.mark.guards(1)
+    def test_fails_for_another_reason(self, request):
+        assert "reverted" not in request.node.name
+
+    @pytest.mark.guards(1, 2)
+    def test_two_fixes_of_which_one_is_seen(self):
+        assert answer() == 42
+
+def test_unmarked():
+    assert answer() == 42
+"""
+
+
+class Session(Project):
+    """A project with a test file; `pytest` runs it in a process of its own."""
+
+    def pytest(self, *arguments: str, toggles: str | None = None) -> subprocess.CompletedProcess[str]:
+        left_out = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        return self.python("-m", "pytest", *left_out, "-rA", "--tb=short", *arguments, toggles=toggles)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(tmp_path / "project")
+
+
+def outcomes(output: str) -> dict[str, str]:
+    """Test name -> PASSED or FAILED, from the short summary."""
+    lines = [line.split(" ", 1) for line in output.splitlines() if line.startswith(("PASSED ", "FAILED "))]
+    return {rest.split("::", 1)[1].split(" - ")[0]: word for word, rest in lines}
+
+
+def test_each_guard_gets_a_second_run_that_passes_where_it_notices(session: Session) -> None:
+    session.write({"test_it.py": TESTS})
+
+    done = session.pytest()
+
+    assert outcomes(done.stdout) == {
+        "test_noticed[0]": "PASSED",
+        "test_noticed[1]": "PASSED",
+        "test_noticed[reverted 1-0]": "PASSED",
+        "test_noticed[reverted 1-1]": "PASSED",
+        "test_vacuous": "PASSED",
+        "test_vacuous[reverted 1]": "FAILED",
+        "TestOthers::test_fails_for_another_reason": "PASSED",
+        "TestOthers::test_fails_for_another_reason[reverted 1]": "FAILED",
+        "TestOthers::test_two_fixes_of_which_one_is_seen": "PASSED",
+        "TestOthers::test_two_fixes_of_which_one_is_seen[reverted 1]": "PASSED",
+        "TestOthers::test_two_fixes_of_which_one_is_seen[reverted 2]": "FAILED",
+        "test_unmarked": "PASSED",
+    }
+    assert "passes with the fix of 1 taken out: it does not guard it" in done.stdout
+    assert "no reverted statement of 1 was reached" in done.stdout
+
+
+def test_an_unknown_id_in_the_marker_is_wrong_use(session: Session) -> None:
+    session.write({"test_it.py": "import pytest\n\n@pytest.mark.guards(77)\ndef test_it():\n    pass\n"})
+
+    done = session.pytest()
+
+    assert done.returncode == 2
+    assert "77" in done.stdout + done.stderr
+
+
+def test_a_session_without_the_fix_says_who_notices(session: Session) -> None:
+    session.write(
+        {
+            "test_it.py": "from app.core import answer, other\n\n"
+            "def test_sees():\n    assert answer() == 42\n\n"
+            "def test_blind():\n    assert other() == 'fixed'\n"
+        }
+    )
+
+    done = session.pytest("--prtoggle=1")
+
+    assert done.returncode == 1
+    assert "1 of 2 tests notices that 1 is reverted:\n  test_it.py::test_sees" in done.stdout
+
+
+def test_a_session_in_which_nobody_notices_says_so(session: Session) -> None:
+    session.write({"test_it.py": "from app.core import answer\n\ndef test_blind():\n    assert answer()\n"})
+
+    done = session.pytest(toggles="1")
+
+    assert done.returncode == 0
+    assert "None of 1 tests notices that 1 is reverted." in done.stdout
