@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kvcore.admission import cancel_admission, match_for_admission, set_extend_range
 from kvcore.allocation_sizing import get_req_to_token_extra_context_len
-from kvcore.allocators import PagedAllocator, SWAAllocator, TokenAllocator
+from kvcore.allocators import PagedAllocator, PureSWAAllocator, SWAAllocator, TokenAllocator
 from kvcore.errors import OutOfSlots
 from kvcore.invariants import InvariantChecker
 from kvcore.pool_snapshot import PoolSnapshot, snapshot
 from kvcore.pools.req_to_token import ReqToTokenPool
-from kvcore.prefix_cache import ChunkCache, RadixCache, SWAChunkCache, SWARadixCache
+from kvcore.prefix_cache import ChunkCache, PureSWARadixCache, RadixCache, SWAChunkCache, SWARadixCache
 from kvcore.prefix_cache.unfinished import maybe_cache_unfinished_req
 from kvcore.release import release_kv_cache
 from kvcore.schedule_batch import Req, ScheduleBatch
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kvcore.allocators.base import TokenToKVPoolAllocator
     from kvcore.prefix_cache.base import PrefixCache
 
-CacheKind = Literal["chunk", "radix", "swa_chunk", "swa"]
+CacheKind = Literal["chunk", "radix", "swa_chunk", "swa", "pure_swa"]
 WINDOW = 10
 
 
@@ -141,7 +141,11 @@ def make_stack(
     is_bigram = spec == "eagle"
     allocator: TokenToKVPoolAllocator
     tree: PrefixCache
-    if cache in {"swa", "swa_chunk"}:
+    if cache == "pure_swa":
+        pure_allocator = PureSWAAllocator(size, device=device)
+        allocator = pure_allocator
+        tree = PureSWARadixCache(pool, pure_allocator, sliding_window_size=WINDOW, is_bigram=is_bigram)
+    elif cache in {"swa", "swa_chunk"}:
         swa_allocator = SWAAllocator(
             size, size_swa or size, args.alloc_page_size, device=device, need_sort=need_sort
         )
@@ -158,7 +162,7 @@ def make_stack(
             else ChunkCache(pool, allocator)
         )
     checker = InvariantChecker(pool, allocator, tree)
-    return Stack(args, pool, allocator, tree, checker, WINDOW if cache.startswith("swa") else None)
+    return Stack(args, pool, allocator, tree, checker, WINDOW if "swa" in cache else None)
 
 
 def make_allocator(
