@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STAR_IMPORT: Final = re.compile(rb"from[\s.]+(?:\w+\.)*(\w*)\s*import\s*\*")
+_FROM_PACKAGE: Final = re.compile(rb"from\s*\.+\s*import")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +116,26 @@ class _ModuleSource:
         self._visits: ImportTime | None = None
 
     def mentions(self, binding: _Binding) -> bool:
-        """Whether the text has the name in it, or imports everything from a module that has it."""
-        name = binding.name.encode()
-        if name in self._bytes and re.search(rb"\b" + name + rb"\b", self._bytes):
+        """Whether the text may take the binding's value: quick, and never wrongly no."""
+        if binding.owner is self._module:
             return True
-        if isinstance(binding.owner, type) or b"*" not in self._bytes:
-            return False
+        text, name = self._bytes, binding.name.encode()
+        if isinstance(binding.owner, type):
+            return name in text and (
+                binding.owner.__module__ == self._module.__name__ or _has(rb"\.\s*" + name + rb"\b", text)
+            )
         last = binding.owner.__name__.rpartition(".")[2].encode()
-        return any(found[1] in (last, b"") for found in _STAR_IMPORT.finditer(self._bytes))
+        if name in text and _has(rb"\b" + name + rb"\b", text) and self._knows(binding.owner, last):
+            return True
+        return b"*" in text and any(found[1] in (last, b"") for found in _STAR_IMPORT.finditer(text))
+
+    def _knows(self, owner: ModuleType, last: bytes) -> bool:
+        """Whether the text has the last part of the module's name, or the module is at hand without it."""
+        return (
+            last in self._bytes
+            or _FROM_PACKAGE.search(self._bytes) is not None
+            or any(value is owner for value in list(vars(self._module).values()))
+        )
 
     @property
     def _visited(self) -> ImportTime:
@@ -202,6 +215,10 @@ class _ModuleSource:
         if isinstance(base, type) and isinstance(binding.owner, type):
             return next((kind for kind in base.__mro__ if binding.name in vars(kind)), None) is binding.owner
         return base is binding.owner
+
+
+def _has(pattern: bytes, text: bytes) -> bool:
+    return re.search(pattern, text) is not None
 
 
 def _static(expression: ast.expr, module: ModuleType) -> Any:

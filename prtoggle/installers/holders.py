@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from prtoggle.errors import RestoreError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -61,63 +59,17 @@ class Place:
 EMPTY: Final = object()
 
 
-class Exchange:
-    """Makes all places that hold `old` hold `new`, and back; each way completely or not at all."""
-
-    __slots__ = ("_done", "_new", "_old", "_target")
-
-    def __init__(self, target: str, old: object, new: object) -> None:
-        self._target = target
-        self._old = old
-        self._new = new
-        self._done: list[Place] = []
-
-    @property
-    def places(self) -> list[Place]:
-        """The places that hold the new object because of this exchange, the target's own first."""
-        return list(self._done)
-
-    def make(self, places: Iterable[Place]) -> None:
-        """Exchange at every place; when one refuses, the others are put back and its error is raised."""
-        try:
-            for place in places:
-                place.put(self._new)
-                self._done.append(place)
-        except BaseException:
-            self._put_back(self._done)
-            self._done = []
-            raise
-
-    def undo(self, *, own: bool = True) -> None:
-        """Put the old object back; the first place, the target's own, only where `own` is true.
-
-        Raises RestoreError, changing nothing, when that place does not hold the new object any more.
-        Another place that somebody else rebound meanwhile is theirs, and stays.
-        """
-        if own and self._done and self._done[0].get() is not self._new:
-            raise RestoreError(
-                f"{self._target} was changed after the toggle was reverted: {self._done[0]} now holds "
-                f"{_short(self._done[0].get())}. Undo that change first, then restore.",
-                target=self._target,
-            )
-        places = self._done if own else self._done[1:]
-        self._put_back([place for place in places if place.get() is self._new])
-        self._done = []
-
-    def replace(self, new: object) -> None:
-        """Put another object wherever the new one still is; it is what `undo` looks for from now on."""
-        for place in self._done:
-            if place.get() is self._new:
-                place.put(new)
-        self._new = new
-
-    def rebase(self, old: object) -> None:
-        """Let `undo` put back another object than was found: what was beneath has changed meanwhile."""
-        self._old = old
-
-    def _put_back(self, places: list[Place]) -> None:
-        for place in reversed(places):
-            place.put(self._old)
+def exchange(places: Iterable[Place], old: object, new: object) -> None:
+    """Make every place hold `new`; when one refuses, the others get `old` back and its error is raised."""
+    done: list[Place] = []
+    try:
+        for place in places:
+            place.put(new)
+            done.append(place)
+    except BaseException:
+        for place in reversed(done):
+            place.put(old)
+        raise
 
 
 def find(
@@ -210,11 +162,11 @@ def _describe(holder: Any, key: object) -> str:
         return name if key is None else f"{name}.{key}"
     if kind is dict:
         module = next((m for m in list(sys.modules.values()) if _namespace(m) is holder), None)
-        return f"{module.__name__}.{key}" if module else f"a dict with the keys {_short(list(holder)[:5])}"
+        return f"{module.__name__}.{key}" if module else f"a dict with the keys {short(list(holder)[:5])}"
     if kind is tuple and (function := _function_with_defaults(holder)) is not None:
         return f"a default argument of {function.__module__}.{function.__qualname__}"
     name = {CellType: "a closure", MethodType: "the bound method"}.get(kind, f"a {kind.__name__}:")
-    return f"{name} {_short(holder)}"
+    return f"{name} {short(holder)}"
 
 
 def _function_with_defaults(defaults: tuple[object, ...]) -> FunctionType | None:
@@ -228,7 +180,8 @@ def _namespace(module: object) -> dict[str, Any] | None:
     return vars(module) if isinstance(module, ModuleType) else None
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """The object for a message, cut to 80 characters; its own `repr` may fail."""
     try:
         text = object.__repr__(value) if hasattr(type(value), "__wrapped__") else repr(value)
     except Exception:  # noqa: BLE001  # somebody else's repr, for a message only

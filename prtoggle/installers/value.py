@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.definitions import locate
 from prtoggle.dynamo import forget_compiled
-from prtoggle.errors import AlreadyRevertedError, UnsupportedTargetError
+from prtoggle.errors import AlreadyRevertedError, RestoreError, UnsupportedTargetError
 from prtoggle.installers import early_binding, holders
 from prtoggle.installers.triton_jit import forget_global
 from prtoggle.live import find_attribute
@@ -67,7 +67,7 @@ def _plan(module: ModuleType, qualname: str, target: str, value: object) -> Valu
 class ValueStep:
     """One constant; `install` and `restore` alternate, under the engine's lock."""
 
-    __slots__ = ("_exchange", "_module", "_name", "_owner", "_target", "_value", "_verified")
+    __slots__ = ("_module", "_name", "_new", "_old", "_owner", "_target", "_value", "_verified")
 
     def __init__(
         self, target: str, module: ModuleType, owner: ModuleType | type, name: str, value: object
@@ -78,7 +78,9 @@ class ValueStep:
         self._name = name
         self._value = value
         self._verified: list[holders.Place] | None = None
-        self._exchange: holders.Exchange | None = None
+        # What was there, and what is, while the patch is in effect.
+        self._old: object = None
+        self._new: object = None
 
     def verify(self) -> None:
         """Find every name that must change with the constant; raises where something cannot."""
@@ -87,23 +89,34 @@ class ValueStep:
     def install(self) -> None:
         """Bind the new value wherever the old one is held by name; a container is a fresh copy each time."""
         places, self._verified = self._verified or self._places(), None
-        new = copy.deepcopy(self._value)
-        exchange = holders.Exchange(self._target, self._held(), new)
+        old, new = self._held(), copy.deepcopy(self._value)
         try:
-            exchange.make(places)
+            holders.exchange(places, old, new)
         except (AttributeError, TypeError) as error:
             raise UnsupportedTargetError(
                 f"{self._target} cannot be set ({error}); {_AT_LOAD}.", target=self._target
             ) from error
-        self._exchange = exchange
+        self._old, self._new = old, new
         self._recompile(places)
 
     def restore(self) -> None:
-        """Put the very object back that was there, under every name."""
-        assert self._exchange is not None, f"{self._target} is not changed"
-        places = self._exchange.places
-        self._exchange.undo()
-        self._exchange = None
+        """Put the very object back that was there, under every name that holds the new one by now."""
+        held = self._held()
+        if held is not self._new:
+            raise RestoreError(
+                f"{self._target} was changed after the toggle was reverted: it is {holders.short(held)} now. "
+                "Undo that change first, then restore.",
+                target=self._target,
+            )
+        try:
+            places = self._places()
+        except UnsupportedTargetError as error:
+            raise RestoreError(
+                f"{self._target} cannot be put back in a process that has used the reverted value: {error}",
+                target=self._target,
+            ) from error
+        holders.exchange(places, self._new, self._old)
+        self._old = self._new = None
         self._recompile(places)
 
     def _held(self) -> object:

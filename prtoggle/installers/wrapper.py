@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import wrapt
 
@@ -62,7 +62,6 @@ class WrapStep:
     __slots__ = (
         "__weakref__",
         "_attribute",
-        "_exchange",
         "_owner",
         "_replacement",
         "_report",
@@ -79,15 +78,14 @@ class WrapStep:
         self._attribute = attribute
         self.original = original
         self._wrapper = wrapper
-        self._exchange: holders.Exchange | None = None
-        self._replacement: Any = None
+        self._replacement: _Replacement | None = None
         self._report: Callable[[], None] | None = None
 
     def report_calls(self, report: Callable[[], None]) -> None:
         """Call `report` at the first call from now on; later calls cost nothing more."""
         self._report = report
-        if self._exchange is not None:
-            self._become(self._present())
+        if self._replacement is not None:
+            self._replacement.call = self._reporting
 
     def install(self) -> None:
         """Put the wrapper at the target and wherever else the original is held."""
@@ -97,50 +95,50 @@ class WrapStep:
                 target=self._target,
             )
         places = self._places()
-        replacement = _wrapped(self._owner, self.original, self._present())
-        exchange = holders.Exchange(self._target, self.original, replacement)
+        replacement = _Replacement(self._owner, self.original)
+        replacement.call = self._wrapper if self._report is None else self._reporting
         try:
-            exchange.make(places)
+            holders.exchange(places, self.original, replacement.object)
         except (AttributeError, TypeError) as error:
             raise UnsupportedTargetError(
                 f"{self._target} cannot be replaced ({error}): this {type(self._owner).__name__} does not "
                 "let its attributes be set. Wrap a caller of it instead.",
                 target=self._target,
             ) from error
-        self._exchange, self._replacement = exchange, replacement
+        self._replacement = replacement
         _installed.append(self)
 
     def restore(self) -> None:
-        """Take the wrapper away, also from beneath another one that was put around it later."""
-        assert self._exchange is not None, f"{self._target} is not wrapped"
-        above = next((step for step in _installed if step.original is self._replacement), None)
+        """Take the wrapper away, also from beneath another one that was put around it later.
+
+        Who bound the wrapped object meanwhile is rebound too; where that cannot be done, the wrapped object
+        does what the original does from now on.
+        """
+        replacement = self._replacement
+        assert replacement is not None, f"{self._target} is not wrapped"
+        held = vars(self._owner).get(self._attribute)
+        above = next((step for step in _installed if step.original is replacement.object), None)
         if above is not None:
             above.rebase(self.original)
-        elif self._is_buried():
-            wrapt.unwrap_object(self._owner, self._attribute, self._replacement)
-            self._exchange.undo(own=False)
-        else:
-            self._exchange.undo()
-        self._exchange = self._replacement = None
+        elif held is not replacement.object and not _is_buried(held, replacement.object):
+            raise RestoreError(
+                f"{self._target} was changed after the toggle was reverted: it is {holders.short(held)} now. "
+                "Undo that change first, then restore.",
+                target=self._target,
+            )
+        elif held is not replacement.object:
+            wrapt.unwrap_object(self._owner, self._attribute, replacement.object)
+        replacement.call = _pass_through
+        places, _ = holders.find(replacement.object, forget=forget_compiled)
+        holders.exchange(places, replacement.object, self.original)
+        self._replacement = None
         _installed.remove(self)
-
-    def _is_buried(self) -> bool:
-        """Whether our wrapper stands beneath somebody else's wrapt wrappers, from where wrapt can take it."""
-        outermost, *chain = wrapt.wrapper_chain(vars(self._owner).get(self._attribute))
-        return (
-            isinstance(self._replacement, wrapt.FunctionWrapper)
-            and issubclass(type(outermost), wrapt.BaseObjectProxy)
-            and any(entry is self._replacement for entry in chain)
-        )
 
     def rebase(self, original: Any) -> None:
         """Wrap another object: the one that our original was put around."""
-        replacement = _wrapped(self._owner, original, self._present())
+        assert self._replacement is not None, f"{self._target} is not wrapped"
         self.original = original
-        assert self._exchange is not None, f"{self._target} is not wrapped"
-        self._exchange.rebase(original)
-        self._exchange.replace(replacement)
-        self._replacement = replacement
+        self._replacement.rebase(original)
 
     def _places(self) -> list[holders.Place]:
         """The target's own place first, then whoever bound it early. Raises where a holder cannot follow."""
@@ -161,59 +159,107 @@ class WrapStep:
         rest = [place for place in found if not place.is_at(container, self._attribute)]
         return [holders.Place(container, self._attribute), *rest]
 
-    def _present(self) -> WrapperFunction:
-        """The wrapper, behind a first call that reports and then puts the wrapper itself in place."""
-        if self._report is None:
-            return self._wrapper
-
-        def first(
-            wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-        ) -> Any:
-            report, self._report = self._report, None
-            if report is not None:
-                report()
-                self._become(self._wrapper)
-            return self._wrapper(wrapped, instance, args, kwargs)
-
-        return first
-
-    def _become(self, wrapper: WrapperFunction) -> None:
-        if self._exchange is not None:
-            replacement = _wrapped(self._owner, self.original, wrapper)
-            self._exchange.replace(replacement)
-            self._replacement = replacement
+    def _reporting(
+        self,
+        wrapped: Callable[..., Any],
+        instance: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        report, self._report = self._report, None
+        if report is not None:
+            if self._replacement is not None:
+                self._replacement.call = self._wrapper
+            report()
+        return self._wrapper(wrapped, instance, args, kwargs)
 
 
 # Steps in effect, oldest first; of two on one target the later one wraps what the earlier one put there.
 _installed: list[WrapStep] = []
 
 
-def _wrapped(owner: Any, original: Any, wrapper: WrapperFunction) -> Any:
-    """What is put in the place of `original`: a descriptor and a function of the same kinds."""
-    function = _function_of(original)
-    if not _is_traceable(function):
-        return wrapt.FunctionWrapper(original, wrapper)
-    is_method = isinstance(owner, type) and not isinstance(original, staticmethod)
-    stand_in = functools.wraps(function)((_method if is_method else _plain)(function, wrapper))
-    return type(original)(stand_in) if isinstance(original, _DESCRIPTORS) else stand_in
+def _is_buried(held: object, ours: object) -> bool:
+    """Whether our wrapper stands beneath somebody else's wrapt wrappers, from where wrapt can take it."""
+    outermost, *chain = wrapt.wrapper_chain(held)
+    return (
+        isinstance(ours, wrapt.FunctionWrapper)
+        and issubclass(type(outermost), wrapt.BaseObjectProxy)
+        and any(entry is ours for entry in chain)
+    )
+
+
+class _Replacement:
+    """What is put in the place of an object: the same kind of descriptor, around the same kind of function.
+
+    What it calls, and what it is wrapped around, can be changed while callers hold it.
+    """
+
+    __slots__ = ("_cells", "object")
+
+    def __init__(self, owner: Any, original: Any) -> None:
+        function = _function_of(original)
+        call: Any
+        if not _is_traceable(function):
+            call = _indirect(_pass_through)
+            self.object: Any = wrapt.FunctionWrapper(original, call)
+        else:
+            is_method = isinstance(owner, type) and not isinstance(original, staticmethod)
+            call = functools.wraps(function)((_method if is_method else _plain)(function, _pass_through))
+            self.object = type(original)(call) if isinstance(original, _DESCRIPTORS) else call
+        self._cells = dict(zip(call.__code__.co_freevars, call.__closure__ or (), strict=True))
+
+    @property
+    def call(self) -> WrapperFunction:
+        """The function that makes the call."""
+        found: WrapperFunction = self._cells["wrapper"].cell_contents
+        return found
+
+    @call.setter
+    def call(self, wrapper: WrapperFunction) -> None:
+        self._cells["wrapper"].cell_contents = wrapper
+
+    def rebase(self, original: Any) -> None:
+        """Wrap another object of the same kind."""
+        if isinstance(self.object, wrapt.FunctionWrapper):
+            self.object.__wrapped__ = original
+        else:
+            function = _function_of(original)
+            self._cells["function"].cell_contents = function
+            _function_of(self.object).__wrapped__ = function
 
 
 def _function_of(original: Any) -> Any:
     return original.__func__ if isinstance(original, _DESCRIPTORS) else original
 
 
-def _plain(function: FunctionType, wrapper: WrapperFunction) -> Callable[..., Any]:
+def _pass_through(
+    wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    del instance
+    return wrapped(*args, **kwargs)
+
+
+def _plain(function: FunctionType, wrapper: WrapperFunction) -> FunctionType:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         return wrapper(function, None, args, kwargs)
 
-    return stand_in
+    return cast("FunctionType", stand_in)
 
 
-def _method(function: FunctionType, wrapper: WrapperFunction) -> Callable[..., Any]:
+def _method(function: FunctionType, wrapper: WrapperFunction) -> FunctionType:
     def stand_in(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return wrapper(function.__get__(self), self, args, kwargs)
 
-    return stand_in
+    return cast("FunctionType", stand_in)
+
+
+def _indirect(wrapper: WrapperFunction) -> FunctionType:
+    def call(
+        wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        return wrapper(wrapped, instance, args, kwargs)
+
+    return cast("FunctionType", call)
 
 
 def _is_traceable(function: object) -> bool:
