@@ -30,6 +30,7 @@ COMMANDS = {
     "list": ("prtoggle.cli.list", "list_command"),
     "show": ("prtoggle.cli.show", "show_command"),
     "check": ("prtoggle.cli.check", "check_command"),
+    "new": ("prtoggle.cli.new", "new_command"),
     "run": ("prtoggle.cli.run", "run_command"),
     "verify": ("prtoggle.cli.verify", "verify_command"),
     "verify": ("prtoggle.cli.verify", "verify_command"),

@@ -1,0 +1,314 @@
+"""Takes a fix out of today's code, on paper: the edits, what they leave in, and what stands against them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from prtoggle.drift.candidates import Evidence, Wanted, package_files, search
+from prtoggle.drift.edit_maker import edits_between
+from prtoggle.drift.functions import Definition, definition_at
+from prtoggle.drift.merging import dedented, indented, merge_lines
+from prtoggle.edits import edit_module, merge, plan_patch
+from prtoggle.errors import EditOverlapError, PrToggleError
+from prtoggle.forge.fix import LeftOut
+from prtoggle.forge.later_use import still_used, used_later
+from prtoggle.forge.places import Place, place_of
+from prtoggle.forge.units import compare
+from prtoggle.source_text import ModuleSource, read_source, split_lines
+from prtoggle.spec import Patch
+from prtoggle.target import ResolvedTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from prtoggle.drift.merging import Merged
+    from prtoggle.forge.fix import Fix, FixedFile
+    from prtoggle.forge.units import Comparison, FunctionUnit
+    from prtoggle.splices import Splice
+
+
+class DraftPatch(NamedTuple):
+    """One patch of the draft, the place of its target, and whether it can go in at load only."""
+
+    patch: Patch
+    target: ResolvedTarget
+    at_load_only: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Draft:
+    """What came of a fix: patches, names that stay, and what cannot be taken out with the reason.
+
+    `used_still` are those of the names that stay which something reads after the revert.
+
+    It is `possible` when there are patches and nothing that a toggle would silently leave in.
+    """
+
+    fix: Fix
+    patches: list[DraftPatch] = field(default_factory=list)
+    stays: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    used_still: set[str] = field(default_factory=set)
+
+    @property
+    def possible(self) -> bool:
+        """Whether the patches take out all of the fix that is code."""
+        return bool(self.patches) and not any(item.blocks for item in self.left_out)
+
+    @property
+    def at_load_only(self) -> bool:
+        """Whether some patch cannot be put in once its module is loaded."""
+        return any(patch.at_load_only for patch in self.patches)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no toggle, in one line."""
+        blocking = [f"{item.what} {item.why}" for item in self.left_out if item.blocks]
+        if blocking:
+            return blocking[0] + (f" (and {len(blocking) - 1} more)" if len(blocking) > 1 else "")
+        rest = [f"{item.what} {item.why}" for item in self.left_out]
+        return rest[0] if rest else "the fix changes no code"
+
+
+class _Today(NamedTuple):
+    place: Place
+    source: ModuleSource
+    tree: ast.Module
+
+
+def make_draft(fix: Fix, root: Path, renames: Mapping[str, str]) -> Draft:
+    """The revert of `fix` in the files below `root`. Writes nothing; what fails is in `Draft.left_out`."""
+    draft = Draft(fix, left_out=list(fix.left_out))
+    places: list[Place] = []
+    for file in fix.files:
+        place = place_of(root, file.path_after, renames) if file.path_after else None
+        if place is not None and file.before is not None and file.after is not None:
+            places.append(place)
+            _take_out(draft, file, place)
+        else:
+            draft.left_out.append(_whole_file(file, place, root))
+    if draft.patches:
+        _prove(draft, places)
+    return draft
+
+
+def _whole_file(file: FixedFile, place: Place | None, root: Path) -> LeftOut:
+    """Why nothing is done about a file that the fix added or removed, or that is gone today."""
+    if file.before is None and place is not None:
+        users = _importers(place.module, place.folder if place.folder != root else root)
+        used = f"; {users[0]} imports it" if users else "; nothing of the package imports it"
+        return LeftOut(file.path_after, f"is a module that the fix added: it stays{used}", blocks=False)
+    if file.after is None:
+        return LeftOut(file.path_before, "was removed by the fix, and a toggle cannot bring a module back")
+    return LeftOut(file.path_after, "is gone from today's code")
+
+
+def _importers(module: str, folder: Path) -> list[str]:
+    name = module.rpartition(".")[2]
+    found = []
+    for other, path in package_files(folder):
+        if other == module:
+            continue
+        try:
+            text = read_source(path).text
+            tree = ast.parse(text) if name in text else None
+        except (PrToggleError, SyntaxError, ValueError, OSError):
+            continue
+        if tree is not None and any(_imports(node, module, name) for node in ast.walk(tree)):
+            found.append(other)
+    return found
+
+
+def _imports(node: ast.AST, module: str, name: str) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name == module for alias in node.names)
+    if not isinstance(node, ast.ImportFrom):
+        return False
+    return (node.module or "").rpartition(".")[2] == name or any(alias.name == name for alias in node.names)
+
+
+def _take_out(draft: Draft, file: FixedFile, place: Place) -> None:
+    assert file.before is not None
+    assert file.after is not None
+    try:
+        comparison = compare(file.before, file.after)
+        source = read_source(place.file)
+        today = _Today(place, source, ast.parse(source.text))
+    except (SyntaxError, ValueError, PrToggleError) as error:
+        draft.left_out.append(LeftOut(file.path_after, f"cannot be parsed: {error}"))
+        return
+    draft.stays += [f"{place.module}.{name}" for name in comparison.stays]
+    kept = list(draft.patches), list(draft.left_out)
+    for unit in comparison.functions:
+        _function(draft, unit, today)
+    if not comparison.undone:
+        return
+    _loose(draft, comparison, file.after, today)
+    if _overlap(draft, today):
+        # What stands between two functions needs lines of theirs as context: then the module is one target.
+        draft.patches[:], draft.left_out[:] = kept
+        _loose(draft, comparison, file.after, today, functions=True)
+
+
+def _overlap(draft: Draft, today: _Today) -> bool:
+    """Whether the patches of the module want the same lines."""
+    mine = [patch for patch in draft.patches if patch.target.file == today.place.file]
+    try:
+        merge([splice for item in mine for splice in _planned(item, today.source, today.tree)])
+    except EditOverlapError:
+        return True
+    return False
+
+
+def _planned(item: DraftPatch, source: ModuleSource, tree: ast.Module) -> tuple[Splice, ...]:
+    return plan_patch(source, tree, item.target, item.patch, "draft")
+
+
+def _function(draft: Draft, unit: FunctionUnit, today: _Today) -> None:
+    """The patch of one function: three texts of it merged, wherever it stands today."""
+    what = f"{today.place.module}.{unit.qualname}"
+    found = definition_at(today.source, today.tree, unit.qualname, unit.number)
+    notes: tuple[str, ...] = ()
+    if found is None:
+        today, found, notes = _elsewhere(unit, today)
+    if found is None:
+        draft.left_out.append(LeftOut(what, "is gone: " + notes[0]))
+        return
+    merged, base = merged_function(unit.after, found.lines, unit.before)
+    if not merged.clean:
+        draft.left_out.append(LeftOut(what, _conflict(merged)))
+        return
+    if not merged.taken:
+        draft.left_out.append(LeftOut(what, "is without the fix already in today's code", blocks=False))
+        return
+    lines = today.source.lines
+    end = found.first - 1 + len(found.lines)
+    wanted = "".join([*lines[: found.first - 1], *indented(merged.lines, base), *lines[end:]])
+    target = ResolvedTarget(today.place.module, found.qualname, today.place.file)
+    _add(draft, today, [target], wanted, at_load_only=unit.at_load_only, notes=notes)
+
+
+def merged_function(fixed: Sequence[str], today: Sequence[str], before: Sequence[str]) -> tuple[Merged, str]:
+    """The merge of three texts of a function at whatever indentation each is, and today's indentation."""
+    base, ours = dedented(today)
+    newline = "\r\n" if today and today[0].endswith("\r\n") else "\n"
+    with_fix, without = (
+        [line.rstrip("\r\n") + newline for line in dedented(text)[1]] for text in (fixed, before)
+    )
+    ours = [line.rstrip("\r\n") + newline for line in ours]
+    return merge_lines(with_fix, ours, without), base
+
+
+def _elsewhere(unit: FunctionUnit, today: _Today) -> tuple[_Today, Definition | None, tuple[str, ...]]:
+    """The function under another name or in another module, where exactly one has its body or its name."""
+    found = [
+        candidate
+        for candidate in search(Wanted(unit.qualname, unit.after), package_files(today.place.folder))
+        if candidate.best >= Evidence.NAME
+    ]
+    best = [candidate for candidate in found if candidate.best == found[0].best]
+    if len(best) == 1:
+        chosen = best[0]
+        place = Place(chosen.module, today.place.file.__class__(chosen.source.path), today.place.folder)
+        note = f"was {today.place.module}.{unit.qualname} when it was fixed"
+        return _Today(place, chosen.source, chosen.tree), chosen.definition, (note,)
+    named = ", ".join(candidate.target for candidate in best[:4])
+    why = f"it may be any of {named}" if best else "nothing in the package has its body or its name"
+    return today, None, (why,)
+
+
+def _conflict(merged: Merged) -> str:
+    """What a person would see of the first conflict, in one line."""
+    conflict = merged.conflicts[0]
+    line = next((line.strip() for line in conflict.ours if line not in conflict.base), "")
+    changed = f"now reads {line!r}" if line else "is gone"
+    return f"was changed later on the fix's own lines: what the fix made {_first(conflict.base)} {changed}"
+
+
+def _first(lines: Sequence[str]) -> str:
+    return repr(next((line.strip() for line in lines if line.strip()), ""))
+
+
+def _loose(
+    draft: Draft, comparison: Comparison, after: str, today: _Today, *, functions: bool = False
+) -> None:
+    """The patch of everything outside of functions (or of all), which goes in at load only."""
+    names = [change.what for change in comparison.undone]
+    names += [unit.qualname for unit in comparison.functions if functions]
+    what = ", ".join(dict.fromkeys(names))
+    base, theirs = _unix(after), _unix(comparison.loose_text(after, functions=functions))
+    merged = merge_lines(base, _unix(today.source.text), theirs)
+    if not merged.clean:
+        draft.left_out.append(LeftOut(f"{today.place.module}: {what}", _conflict(merged)))
+        return
+    if not merged.taken:
+        draft.left_out.append(
+            LeftOut(f"{today.place.module}: {what}", "is without the fix already", blocks=False)
+        )
+        return
+    wanted = "".join(line.rstrip("\n") + today.source.newline for line in merged.lines)
+    targets = [
+        ResolvedTarget(today.place.module, name, today.place.file) for name in _scopes(comparison, today)
+    ]
+    _add(draft, today, targets, wanted, at_load_only=True, notes=(f"at load only: {what}",))
+
+
+def _unix(text: str) -> list[str]:
+    return [line.rstrip("\r\n") + "\n" for line in split_lines(text)]
+
+
+def _scopes(comparison: Comparison, today: _Today) -> Iterator[str]:
+    """The class that holds all the changes, where there is one, and the module."""
+    names = {change.what.partition(",")[0].rpartition(".")[0] for change in comparison.undone}
+    if len(names) == 1 and "" not in names:
+        name = names.pop()
+        if definition_at(today.source, today.tree, name) is not None:
+            yield name
+    yield ""
+
+
+def _add(
+    draft: Draft,
+    today: _Today,
+    targets: Sequence[ResolvedTarget],
+    wanted: str,
+    *,
+    at_load_only: bool,
+    notes: tuple[str, ...] = (),
+) -> None:
+    """A patch of the first of the targets that it can be written for."""
+    failed: PrToggleError | None = None
+    for target in targets:
+        try:
+            edits = edits_between(today.source, today.tree, target, wanted)
+        except PrToggleError as error:
+            failed = error
+            continue
+        draft.patches.append(DraftPatch(Patch(target.text, edits), target, at_load_only, notes))
+        return
+    draft.left_out.append(LeftOut(targets[-1].text, str(failed)))
+
+
+def _prove(draft: Draft, places: Sequence[Place]) -> None:
+    """Do all patches together, compile what comes out, and look for names that others still use."""
+    edited: dict[Path, str] = {}
+    modules: dict[Path, str] = {}
+    for file in dict.fromkeys(patch.target.file for patch in draft.patches):
+        source = read_source(file)
+        tree = ast.parse(source.text)
+        mine = [patch for patch in draft.patches if patch.target.file == file]
+        modules[file] = mine[0].target.module
+        try:
+            splices = [splice for item in mine for splice in _planned(item, source, tree)]
+            edited[file] = edit_module(source, tree, splices).text
+            compile(edited[file], str(file), "exec", dont_inherit=True)
+        except (PrToggleError, SyntaxError, ValueError) as error:
+            draft.left_out.append(LeftOut(modules[file], f"does not stand without the fix: {error}"))
+            return
+    folders = list(dict.fromkeys(place.folder for place in places))
+    draft.used_still = still_used(draft.stays, edited, folders)
+    draft.left_out += [LeftOut("later code:", sentence) for sentence in used_later(edited, modules, folders)]
