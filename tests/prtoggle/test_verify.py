@@ -1,0 +1,226 @@
+"""`prtoggle verify` on a project whose guards are good, vacuous, broken, empty, erring, masked and too wide."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prtoggle.loader import load_text
+from prtoggle.verify.guard_run import GuardRunner
+from prtoggle.verify.matrix import Cell, build_matrix
+from prtoggle.verify.proof import verify_toggles
+from prtoggle.verify.verdict import Verdict
+from tests.prtoggle.programs import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prtoggle.spec import Toggle
+
+PACKAGE = {
+    "app2/__init__.py": "",
+    "app2/core.py": """
+    def first(n):
+        n = max(n, 0)
+        return n
+
+
+    def second(n):
+        n = min(n, 9)
+        return n
+
+
+    def both(n):
+        return second(first(n))
+    """,
+    "guards/test_good.py": "from app2.core import first\n\ndef test_it():\n    assert first(-1) == 0\n",
+    "guards/test_second.py": "from app2.core import second\n\ndef test_it():\n    assert second(11) == 9\n",
+    "guards/test_vacuous.py": "def test_it():\n    assert True\n",
+    "guards/test_reaches_but_vacuous.py": "from app2.core import first\n\ndef test_it():\n    assert first(1) == 1\n",
+    "guards/test_broken.py": "from app2.core import first\n\ndef test_it():\n    assert first(1) == 2\n",
+    "guards/test_empty.py": "def helper():\n    pass\n",
+    "guards/test_skips.py": "import pytest\n\ndef test_it():\n    pytest.skip('not here')\n",
+    "guards/test_errs.py": "import no_such_module_at_all\n\ndef test_it():\n    pass\n",
+    "guards/test_fixture_errs.py": "import pytest\n\n@pytest.fixture\ndef boom():\n    raise OSError('no disk')\n\n"
+    "def test_it(boom):\n    pass\n",
+    "guards/test_other_reason.py": "import os\n\ndef test_it():\n    assert 'PRTOGGLE' not in os.environ\n",
+    "guards/test_slow.py": "import time\n\ndef test_it():\n    time.sleep(60)\n",
+    "guards/test_dies.py": "import os\n\ndef test_it():\n    os.kill(os.getpid(), 9)\n",
+    "guards/test_sometimes.py": """
+    import os
+    import pathlib
+
+    from app2.core import first
+
+    def test_it():
+        seen = pathlib.Path("seen")
+        turn = int(seen.read_text()) if seen.exists() else 0
+        if "PRTOGGLE" in os.environ:
+            seen.write_text(str(turn + 1))
+        assert first(-1) == 0 or turn % 2
+    """,
+}
+
+
+def spec(toggle_id: str, guard: str | None, *, edits: str = "", more: str = "") -> str:
+    """A spec that takes the lower bound out of `first`, or does `edits`."""
+    guards = f"guards: [{guard}]" if guard else ""
+    lower = """
+  - target: app2.core.first
+    edits:
+      - match: n = max(n, 0)
+        replacement: ""
+"""
+    return f"id: {toggle_id}\ntitle: bounds\n{guards}\n{more}\npatches:{edits or lower}"
+
+
+UPPER = """
+  - target: app2.core.second
+    edits:
+      - match: n = min(n, 9)
+        replacement: ""
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "project")
+    project.write({name: textwrap.dedent(text).lstrip("\n") for name, text in PACKAGE.items()})
+    return project
+
+
+def runner_of(project: Project, *toggles: Toggle, timeout: float = 60) -> GuardRunner:
+    """Put the specs into a catalogue folder of the project, and make a runner over it."""
+    folder = project.root / "more_toggles"
+    folder.mkdir(exist_ok=True)
+    for toggle in toggles:
+        (folder / f"{toggle.id}.yaml").write_text(toggle.text, encoding="utf-8")
+    return GuardRunner(project.root, (str(folder),), timeout, ("-p", "no:hypothesispytest"))
+
+
+def make(toggle_id: str, guard: str | None, **options: str) -> Toggle:
+    return load_text(spec(toggle_id, guard, **options), f"{toggle_id}.yaml", default_id=None)
+
+
+@pytest.mark.parametrize(
+    ("guard", "verdict", "says"),
+    [
+        ("guards/test_good.py", Verdict.CAUGHT, "fails in 1 of 1 runs without the fix"),
+        ("guards/test_vacuous.py", Verdict.VACUOUS, "the reverted statement was never reached"),
+        ("guards/test_reaches_but_vacuous.py", Verdict.VACUOUS, "passes in 1 of 1 runs without the fix"),
+        ("guards/test_broken.py", Verdict.BROKEN, "fails in 1 of 1 runs with the fix"),
+        ("guards/test_empty.py", Verdict.NO_TESTS, "with the fix: no test ran"),
+        ("guards/test_skips.py", Verdict.NO_TESTS, "1 skipped"),
+        ("guards/test_errs.py", Verdict.ERROR, "no_such_module_at_all"),
+        ("guards/test_fixture_errs.py", Verdict.ERROR, "no disk"),
+        ("guards/test_nowhere.py", Verdict.ERROR, "is the guard's path right?"),
+        ("guards/test_other_reason.py", Verdict.UNREACHED, "the reverted statement was never reached"),
+        ("guards/test_dies.py", Verdict.ERROR, "ended by signal 9"),
+        (None, Verdict.NO_TESTS, "the spec names no guards"),
+    ],
+)
+def test_the_verdict_tells_what_the_guard_is_worth(
+    project: Project, guard: str | None, verdict: Verdict, says: str
+) -> None:
+    toggle = make("low", guard)
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle), jobs=2)
+
+    assert proof.verdict is verdict, proof.detail
+    assert says in proof.detail
+
+
+def test_a_guard_that_takes_too_long_is_an_error(project: Project) -> None:
+    toggle = make("low", "guards/test_slow.py")
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle, timeout=8), jobs=2)
+
+    assert (proof.verdict, proof.detail) == (Verdict.ERROR, "with the fix: took longer than 8 s")
+
+
+def test_a_guard_that_notices_every_other_time_is_flaky(project: Project) -> None:
+    toggle = make("low", "guards/test_sometimes.py")
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle), repeat=4)
+
+    assert proof.verdict is Verdict.FLAKY
+    assert (proof.passes_with_fix, proof.fails_without_fix, len(proof.reverted)) == (4, 2, 4)
+    assert "fails in 2 of 4 runs" in proof.detail
+
+
+def test_a_toggle_that_does_not_apply_is_an_error_that_says_why(project: Project) -> None:
+    edits = (
+        "\n  - target: app2.core.first\n    edits:\n      - match: n = max(n, 1)\n        replacement: ''\n"
+    )
+    toggle = make("stale", "guards/test_good.py", edits=edits)
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle))
+
+    assert proof.verdict is Verdict.ERROR
+    assert "stale" in proof.detail
+
+
+def test_the_matrix_tells_what_a_toggle_breaks_beside_its_own_guard(project: Project) -> None:
+    low = make("low", "guards/test_good.py")
+    wide = make("wide", "guards/test_second.py", edits=UPPER + spec("x", None).split("patches:")[1])
+    declared = make(
+        "declared",
+        "guards/test_second.py",
+        edits=UPPER + spec("x", None).split("patches:")[1],
+        more="masks: [low, wide]",
+    )
+    idle = make("idle", "guards/test_vacuous.py", more="masks: [wide]")
+    toggles = [low, wide, declared, idle]
+
+    matrix = build_matrix(toggles, runner_of(project, *toggles), jobs=2)
+
+    assert matrix.cells["low", "low"] is Cell.CAUGHT
+    assert matrix.cells["low", "wide"] is Cell.QUIET
+    assert matrix.cells["wide", "low"] is Cell.FINDING
+    assert matrix.cells["declared", "low"] is Cell.MASKED
+    assert matrix.cells["idle", "idle"] is Cell.MISSED
+    assert ("wide", "low", Cell.FINDING) in matrix.findings
+    assert ("idle", "wide") in matrix.stale_masks
+
+
+def test_the_command_reports_in_every_format_and_exits_1_for_a_finding(project: Project) -> None:
+    folder = project.root / "more_toggles"
+    folder.mkdir()
+    (folder / "low.yaml").write_text(spec("low", "guards/test_good.py"), encoding="utf-8")
+    (folder / "vain.yaml").write_text(spec("vain", "guards/test_vacuous.py"), encoding="utf-8")
+
+    done = project.python(
+        *("-m", "prtoggle", "verify", "low", "vain", "--github", "-j", "2"),
+        *("--json", "out.json", "--junit", "out.xml", "--html", "out.html"),
+        variables={"PRTOGGLE_PATH": str(folder)},
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert "1 of 2 caught" in done.stdout
+    assert "::error file=guards/test_vacuous.py,title=prtoggle vain%3A vacuous::passes in" in done.stdout
+    results = json.loads((project.root / "out.json").read_text())
+    assert results["version"] == 1
+    assert {entry["id"]: entry["verdict"] for entry in results["results"]} == {
+        "low": "caught",
+        "vain": "vacuous",
+    }
+    assert 'tests="2" failures="1" errors="0"' in (project.root / "out.xml").read_text()
+    page = (project.root / "out.html").read_text()
+    assert "1 of 2 caught" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--also", "tests"), ("--catalogue", "x.md"), ("--matrix", "--junit", "x.xml"), ("nowhere",)],
+)
+def test_wrong_use_is_status_2_and_runs_nothing(project: Project, arguments: tuple[str, ...]) -> None:
+    before = sorted(path.name for path in project.root.iterdir())
+
+    done = project.python("-m", "prtoggle", "verify", *arguments)
+
+    assert done.returncode == 2
+    assert sorted(path.name for path in project.root.iterdir()) == before
