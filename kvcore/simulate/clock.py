@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class VirtualClock:
     """Milliseconds since the start of the trace, moved by the steps that run and by the gaps without work."""
 
-    step_ms: float = 10.0
+    step_ms: float = 25.0
     """Fixed cost of any step."""
     token_ms: float = 0.02
     """Cost of one computed prompt token: 50,000 tokens a second."""

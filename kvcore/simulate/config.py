@@ -109,6 +109,10 @@ class SimulationConfig:
                 "--cache mamba goes with --spec none and without --disaggregation: a recurrent state cannot "
                 "be taken back to the last accepted draft, and no row pool receives states from elsewhere"
             )
+        if self.chunk_size < self.page_size:
+            raise ConfigurationError(
+                f"--chunk-size {self.chunk_size} is less than a page of {self.page_size}; give whole pages"
+            )
         if self.pool_tokens < self.page_size:
             raise ConfigurationError(
                 f"--pool-size {self.pool_size} holds no page of {self.page_size}; give at least one page"

@@ -111,6 +111,9 @@ class Loop:
         received = None if self._reception is None else self._reception.next_arrival_ms
         arrivals = [at for at in (self._queue.next_arrival_ms, received) if at is not None]
         if not arrivals:
+            assert len(self._queue) == 0, (
+                f"{len(self._queue)} requests wait, nothing runs, and none of them can start"
+            )
             return False
         self._clock.wait_until(min(arrivals))
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_MAX_SAMPLES = 2048
+_MAX_SAMPLES = 1024
 
 
 class Sample(NamedTuple):

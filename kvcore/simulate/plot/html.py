@@ -37,7 +37,7 @@ text {{ font: 12px system-ui, sans-serif; fill: #333; }}
 
 
 def render(figure: Figure) -> str:
-    """The whole page as text."""
+    """The whole page as text. Curves are steps: a value holds until the next sample."""
     body: list[str] = []
     top = 24.0
     for panel in figure.panels:
@@ -57,17 +57,18 @@ def _panel(panel: Panel, seconds: list[float], top: float, height: int) -> list[
         y = top + height - height * tick / (_TICKS - 1)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{x_end}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_number(value)}</text>')
-    xs = _time_positions(seconds)
-    floor = [0.0] * len(seconds)
+    xs = _as_steps(_time_positions(seconds))[1:]
+    floor = [0.0] * len(xs)
     for curve in panel.curves:
+        values = _as_steps(curve.values)[:-1]
         if panel.stacked:
-            ceiling = [low + value for low, value in zip(floor, curve.values, strict=True)]
+            ceiling = [low + value for low, value in zip(floor, values, strict=True)]
             outline = _points(xs, ceiling, panel.top, top, height)
             outline += _points(xs, floor, panel.top, top, height)[::-1]
             parts.append(f'<polygon points="{" ".join(outline)}" fill="{curve.color}"/>')
             floor = ceiling
         else:
-            line = " ".join(_points(xs, curve.values, panel.top, top, height))
+            line = " ".join(_points(xs, values, panel.top, top, height))
             parts.append(f'<polyline points="{line}" fill="none" stroke="{curve.color}" stroke-width="1.5"/>')
     return parts + _legend(panel, top)
 
@@ -94,6 +95,11 @@ def _time_axis(seconds: list[float], y: float) -> list[str]:
 def _time_positions(seconds: list[float]) -> list[float]:
     span = (seconds[-1] if seconds else 0.0) or 1.0
     return [_LEFT + (_WIDTH - _RIGHT - _LEFT) * second / span for second in seconds]
+
+
+def _as_steps(numbers: list[float]) -> list[float]:
+    """Each number twice; dropping the first of one list and the last of the other makes corners of them."""
+    return [number for number in numbers for _ in range(2)]
 
 
 def _points(xs: list[float], values: list[float], highest: float, top: float, height: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvcore.errors import ConfigurationError
 
@@ -37,15 +37,17 @@ def write(path: Path, figure: Figure) -> None:
     canvas.figure.savefig(path, dpi=120)
 
 
-def _draw(axes: object, seconds: list[float], panel: Panel) -> None:
+def _draw(axes: Any, seconds: list[float], panel: Panel) -> None:
     names = [curve.name for curve in panel.curves]
     colors = [curve.color for curve in panel.curves]
     values = [curve.values for curve in panel.curves]
     if panel.stacked:
-        axes.stackplot(seconds, values, labels=names, colors=colors)  # type: ignore[attr-defined]
+        axes.stackplot(seconds, values, labels=names, colors=colors, step="post")
     else:
         for curve in panel.curves:
-            axes.plot(seconds, curve.values, label=curve.name, color=curve.color)  # type: ignore[attr-defined]
-    axes.set_ylim(0.0, panel.top)  # type: ignore[attr-defined]
-    axes.set_ylabel(panel.title)  # type: ignore[attr-defined]
-    axes.legend(loc="upper left", ncols=len(names), fontsize="small")  # type: ignore[attr-defined]
+            axes.plot(seconds, curve.values, label=curve.name, color=curve.color, drawstyle="steps-post")
+    axes.set_ylim(0.0, panel.top)
+    axes.set_title(panel.title, loc="left", fontsize="medium")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    # Above the axes, where it hides nothing.
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(names), frameon=False)

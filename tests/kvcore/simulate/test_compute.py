@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from kvcore.pools.mha import MHATokenToKVPool
 from kvcore.simulate.compute.executor import ComputingExecutor
 from kvcore.simulate.config import SimulationConfig
 from kvcore.simulate.run import simulate
-from kvcore.simulate.trace import BUNDLED_TRACE, read_trace
+from kvcore.simulate.trace import BUNDLED_TRACE, TraceRequest, read_trace
 from kvcore.simulate.violation import Violation
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from kvcore.simulate.run import Outcome
 
 NUM_REQUESTS = 12
-REQUESTS = read_trace(BUNDLED_TRACE, limit=NUM_REQUESTS)
+# They come four times as fast, so that many run at once.
+REQUESTS = [replace(r, arrival_ms=r.arrival_ms / 4) for r in read_trace(BUNDLED_TRACE, limit=NUM_REQUESTS)]
 
 
-def run(**settings: Any) -> Outcome:
-    return simulate(SimulationConfig.from_options({"compute": True, "check": "end", **settings}), REQUESTS)
+def run(requests: list[TraceRequest] = REQUESTS, **settings: Any) -> Outcome:
+    options = {"compute": True, "check": "end", "chunk_size": 32, **settings}
+    return simulate(SimulationConfig.from_options(options), requests)
 
 
 SPECULATION: list[dict[str, Any]] = [
@@ -74,14 +77,20 @@ def test_rows_that_share_states_share_keys_and_values(page_size: int) -> None:
 
 
 def test_page_64_too() -> None:
-    assert run(cache="radix", page_size=64, topk=4, pool_size=12_288).result.finished == NUM_REQUESTS
+    assert (
+        run(cache="radix", page_size=64, topk=4, pool_size=12_288, chunk_size=64).result.finished
+        == NUM_REQUESTS
+    )
 
 
 @pytest.mark.parametrize("cache", ["chunk", "radix"])
 def test_under_retraction_and_eviction(cache: str) -> None:
-    result = run(cache=cache, page_size=4, topk=1, pool_size=320).result
+    # Eight requests of 20 prompt and 100 output tokens in a pool that three of them fill.
+    requests = [TraceRequest(line, 0.0, 20 * 16, 100 * 4, (line // 2,)) for line in range(8)]
 
-    assert result.finished == NUM_REQUESTS
+    result = run(requests, cache=cache, page_size=4, topk=1, pool_size=400).result
+
+    assert result.finished == 8
     assert result.retractions > 0
     assert (result.evicted_tokens > 0) == (cache == "radix")
 

@@ -291,6 +291,7 @@ def test_a_leak_is_found_at_the_end_and_earlier_when_every_step_is_checked(
         ({"policy": "lfu", "cache": "swa"}, "--policy belongs to --cache radix"),
         ({"cache": "mamba"}, "--cache mamba goes with --spec none"),
         ({"cache": "mamba", "spec": "none", "disaggregation": True}, "without --disaggregation"),
+        ({"page_size": 128}, "--chunk-size 64 is less than a page of 128"),
         ({"pool_size": 3}, "--pool-size 3 holds no page of 4"),
         ({"cache": "radix", "policy": "best"}, "best"),
         ({"cache": "swa", "pool_size": 64}, "--pool-size 64 is too small for --window 128"),
