@@ -304,7 +304,7 @@ def advance_request(req: Req, new_ids: Sequence[int], *, verified: bool) -> bool
     """
     if req.kv is None or req.finished_reason is not None:
         return False
-    kept = new_ids[: req.max_new_tokens - len(req.output_ids)]
+    kept = new_ids[: max(0, req.max_new_tokens - len(req.output_ids))]
     req.output_ids.extend(kept)
     if verified:
         req.kv.kv_committed_len += len(kept)

@@ -254,3 +254,7 @@ def test_users_fix_the_number_of_states():
 def test_no_states_or_nothing_beside_them_is_refused(kwargs):
     with pytest.raises(NotEnoughMemory, match="states of 1000 bytes leave"):
         configure_mamba_pool(10**6, 1000, per_request=3, radix_cache=True, **kwargs)
+
+
+def test_a_context_parallel_group_holds_the_tokens_of_all_its_ranks():
+    assert configure_full_pool(10**5, 100, 16, dcp_size=4) == 4 * 992

@@ -7,11 +7,13 @@ import torch
 
 from kvcore.allocation import alloc_req_slots
 from kvcore.errors import ConfigurationError, InvariantViolation, OutOfSlots
+from kvcore.invariants import InvariantChecker
 from kvcore.pools.hybrid import HybridReqToTokenPool
 from kvcore.pools.mamba import MambaStatePool, MambaStateShape
 from kvcore.pools.track_buffer import NO_SLOT, TrackPolicy
+from kvcore.prefix_cache import ChunkCache
 from kvcore.prefix_cache.base import EvictResult
-from tests.kvcore.factories import make_req
+from tests.kvcore.factories import Stack, make_allocator, make_req, make_server_args
 
 NORMAL = TrackPolicy(num_slots=2, interval=8)
 SINGLE = TrackPolicy(num_slots=1, interval=8)
@@ -282,3 +284,25 @@ def test_mappings_are_int32_and_int64():
     pool = make_pool(track=NORMAL)
     assert pool.req_index_to_mamba_index_mapping.dtype == torch.int32
     assert pool.req_index_to_track_mapping.dtype == torch.int64
+
+
+@pytest.mark.parametrize("track", [None, NORMAL, LAZY])
+@pytest.mark.parametrize("page_size", [1, 4])
+def test_slots_that_run_out_give_rows_and_states_back(page_size, track):
+    pool = HybridReqToTokenPool(4, 64, num_states=16, device="cpu", track=track)
+    allocator = make_allocator(page_size, 32)
+    tree = ChunkCache(pool, allocator)
+    stack = Stack(
+        make_server_args(page_size=page_size), pool, allocator, tree, InvariantChecker(pool, allocator, tree)
+    )
+    running = stack.extended(make_req("runs", 12))
+    late = [make_req("a", 8), make_req("b", 20)]
+    queued = stack.batch(stack.queued(*late))
+    before = stack.snapshot(*running.reqs, *late)
+    with pytest.raises(OutOfSlots, match="Prefill out of memory"):
+        queued.prepare_for_extend()
+    assert before.differences(stack.snapshot(*running.reqs, *late)) == []
+    stack.check(*running.reqs, *late)
+    stack.finish(running)
+    stack.check()
+    assert pool.mamba_allocator.available_size() == 16
