@@ -195,7 +195,7 @@ class Engine:
         observer = self.observer if observe else None
         targets = _targets(new)
         for site, slots in targets.items():
-            site.prepare(site.shown | slots, observer)
+            site.prepare(site.shown | slots, self.observer)
         self.loading.check(new, imports=origin == "api")
         with contextlib.ExitStack() as undo:
             for slot in new:
@@ -279,7 +279,7 @@ class Engine:
         born, reverse = born_plan(last, self._births, self._sites)
         targets = dict.fromkeys([*_targets(last), *born])
         for site in targets:
-            _prepare_restore(site, site.shown - leaving)
+            _prepare_restore(site, site.shown - leaving, self.observer)
         with contextlib.ExitStack() as undo:
             for slot in reversed(last):
                 for step in reversed(_steps(slot)):
@@ -300,9 +300,9 @@ class Engine:
             forget_compiled()
 
 
-def _prepare_restore(site: Site, slots: frozenset[Slot]) -> None:
+def _prepare_restore(site: Site, slots: frozenset[Slot], observer: Observer | None) -> None:
     try:
-        site.prepare(slots)
+        site.prepare(slots, observer)
     except RestoreError:
         raise
     except PrToggleError as error:

@@ -68,12 +68,14 @@ class Site:
             del self._variants[slots]
 
     def version(self, slots: Slots, observer: Observer | None = None) -> Variant:
-        """The function under `slots`, built when it is not known yet.
+        """The function under `slots`, built when it is not known yet, or not as the observer needs it.
 
         Raises EditOverlapError when their edits do not go together, and whatever `variants.build` raises.
         """
         known = self._variants.get(slots)
-        if known is not None:
+        if not any(slot.observed for slot in slots):
+            observer = None
+        if known is not None and (observer is None or known.spots or known is self.found):
             return known
         ordered = sorted(slots, key=lambda slot: slot.id)
         splices = self._merged(ordered)

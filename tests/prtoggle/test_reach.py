@@ -341,6 +341,37 @@ def test_a_wrapper_tells_when_it_is_called(watched: Watched, modules: Modules) -
     assert watched.news() == {("called", "t0"), ("reached", "t0")}
 
 
+def test_an_unobserved_toggle_on_the_same_function_does_not_end_the_watch(watched: Watched) -> None:
+    module = watched.revert(edit("f", "a = 2", "a = 20"))
+    other = watched.toggle(1, edit("f", "a = 4", "a = 40"))
+
+    with engine.revert([other]):
+        assert module.f(1) == 40
+        assert ("called", "t0") in watched.news()
+    with engine.revert([other]):
+        assert module.f(9) == 20
+        assert ("reached", "t0") in watched.news()
+
+    assert (module.f(1), module.f(9)) == (4, 20)
+    assert ("called", "t0") not in watched.news()
+
+
+def test_a_toggle_that_was_reverted_unobserved_before_is_observed_when_asked(modules: Modules) -> None:
+    watched = Watched(modules, live=True)
+    module = importlib.import_module(watched.name)
+    made = watched.toggle(0, edit("f", "a = 4", "a = 40"))
+    with engine.revert([made]):
+        assert module.f(1) == 40
+    assert watched.news() == set()
+
+    with engine.revert([made], observe=True):
+        assert module.f(1) == 40
+
+    assert watched.news() == {("called", "t0"), ("reached", "t0")}
+    assert module.f(1) == 4
+    watched.unsubscribe()
+
+
 def test_unobserved_toggles_have_no_probes(modules: Modules) -> None:
     watched = Watched(modules, live=True)
     module = importlib.import_module(watched.name)
