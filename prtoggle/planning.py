@@ -65,7 +65,8 @@ class PlanMaker:
         modules = loaded_modules(found)
         for module in modules:
             self._loaded(patch, module, resolved, qualname)
-        if not any(module.__name__ == found.name for module in modules):
+        # A module may stand in sys.modules under an alias: os.path calls itself posixpath.
+        if sys.modules.get(found.name) is None:
             self._plan.waiting.append(Waiting(patch, found.name, resolved))
 
     def _loaded(

@@ -27,13 +27,16 @@ _LISTED_WAITING: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class TargetOutcome:
-    """One target of one toggle in one process."""
+    """One target of one toggle in one process.
+
+    `called` is None for a statement that ran with its module: nobody has to call anything for that.
+    """
 
     toggle: str
     target: str
     state: State
     moment: str | None
-    called: bool
+    called: bool | None
     reached: bool
 
 
@@ -136,15 +139,15 @@ def _process_outcome(toggles: Sequence[Toggle], report: ProcessReport) -> Proces
 
     return ProcessOutcome(
         report,
-        tuple(_target_outcome(toggle.id, target, report) for toggle in toggles for target in toggle.targets),
+        tuple(_target_outcome(toggle, target, report) for toggle in toggles for target in toggle.targets),
         facts("failed", "message"),
         facts("cache", "cache"),
     )
 
 
-def _target_outcome(toggle: str, target: str, report: ProcessReport) -> TargetOutcome:
+def _target_outcome(toggle: Toggle, target: str, report: ProcessReport) -> TargetOutcome:
     events = [
-        entry for entry in report.events if entry.get("toggle") == toggle and entry.get("target") == target
+        entry for entry in report.events if (entry.get("toggle"), entry.get("target")) == (toggle.id, target)
     ]
     names = {str(entry["event"]) for entry in events}
     moments = [str(entry["moment"]) for entry in events if entry["event"] == "activated"]
@@ -158,9 +161,11 @@ def _target_outcome(toggle: str, target: str, report: ProcessReport) -> TargetOu
     for event, stronger in by_strength:
         if event in names:
             state = stronger
-    return TargetOutcome(
-        toggle, target, state, moments[-1] if moments else None, "called" in names, "reached" in names
-    )
+    # That somebody reads a value cannot be seen; while it is in effect, everybody who does reads the old one.
+    is_value = any(patch.target == target and patch.mode == "value" for patch in toggle.patches)
+    reached = "reached" in names or (is_value and state == "active")
+    called = None if reached and "called" not in names else "called" in names
+    return TargetOutcome(toggle.id, target, state, moments[-1] if moments else None, called, reached)
 
 
 def _process_json(outcome: ProcessOutcome) -> dict[str, object]:
@@ -204,7 +209,8 @@ def _table(summary: Summary) -> Table:
         for outcome in process.targets:
             state = f"{outcome.state} ({outcome.moment})" if outcome.moment else outcome.state
             shown = Text(state, style=_STYLE.get(outcome.state, ""))
-            reach = ("yes" if outcome.called else "no", "yes" if outcome.reached else "never")
+            called = "-" if outcome.called is None else "yes" if outcome.called else "no"
+            reach = (called, "yes" if outcome.reached else "never")
             table.add_row(name, outcome.toggle, outcome.target, shown, *reach)
             name = ""
     if counted:

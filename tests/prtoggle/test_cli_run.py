@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.prtoggle.programs import Project
+from tests.prtoggle.programs import MODULE, Project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,3 +238,33 @@ def test_many_processes_that_only_waited_are_counted(project: Project) -> None:
 
     assert "5 more processes" in done.stderr
     assert "active (at load)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("patch", "called"),
+    [
+        ("{target: app.core.LIMIT, value: 5}", None),
+        ("{target: app.core.LIMIT, edits: [{match: LIMIT = 3, replacement: LIMIT = 5}]}", None),
+        ("{target: app.core.other, edits: [{match: flag=False, replacement: flag=True}]}", None),
+        ("{target: app.core.answer, wrap: 'app.old:answer'}", True),
+        ("{target: os.path.basename, wrap: 'app.old:answer'}", True),
+        ("{target: os.curdir, value: ':'}", None),
+    ],
+    ids=["value", "constant", "default", "wrap", "wrap of a loaded module", "value of a loaded module"],
+)
+def test_every_kind_of_patch_can_be_reached(project: Project, patch: str, called: bool | None) -> None:
+    project.write(
+        {
+            "app/core.py": "LIMIT = 3\n\n\n"
+            + MODULE.replace("def other(flag=False):", "def other(\n    flag=False\n):"),
+            "app/old.py": "def answer(wrapped, instance, args, kwargs):\n    return 1\n",
+            "toggles/3.yaml": f"patches: [{patch}]\n",
+        }
+    )
+    code = "import os.path; from app import core; core.answer(); core.other(); os.path.basename('a/b')"
+
+    done, summary = summary_of(project, "--require-reach", "3", "--", sys.executable, "-c", code)
+
+    assert done.returncode == 0, done.stderr
+    (target,) = summary["processes"][0]["targets"]
+    assert (target["state"], target["called"], target["reached"]) == ("active", called, True)
