@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from prtoggle import relations
 from prtoggle.births import Births
+from prtoggle.closures import inner_moves
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import ConflictError, PrToggleError, RestoreError
 from prtoggle.flips import flip_off, flip_on, is_current, is_plain
@@ -280,6 +281,7 @@ class Engine:
         targets = dict.fromkeys([*_targets(last), *born])
         for site in targets:
             _prepare_restore(site, site.shown - leaving, self.observer)
+        moves = [move for site in dict.fromkeys(born) for move in inner_moves(site, site.shown - leaving)]
         with contextlib.ExitStack() as undo:
             for slot in reversed(last):
                 for step in reversed(_steps(slot)):
@@ -289,6 +291,9 @@ class Engine:
                 step.install()
                 undo.callback(step.restore)
             self._show({site: site.shown - leaving for site in targets}, undo)
+            for function, before, after in moves:
+                function.__code__ = after
+                undo.callback(setattr, function, "__code__", before)
             undo.pop_all()
         for slot in last:
             relations.put_variables_back(slot)

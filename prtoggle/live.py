@@ -20,7 +20,7 @@ from prtoggle.errors import TargetError, UnsupportedTargetError
 from prtoggle.spelling import near_names, or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 ACCESSORS: Final = ("fget", "fset", "fdel")
 
@@ -144,20 +144,26 @@ def peel(raw: object, qualname: str, target: str) -> list[Peeled]:
     A decorator's wrapper has a qualified name of its own in its code, whatever `functools.wraps` copied on
     it. Raises UnsupportedTargetError when a compiled object stands in the way.
     """
-    found = []
+    return list(functions_behind(raw, target, lambda function: function.__code__.co_qualname == qualname))
+
+
+def functions_behind(
+    raw: object, target: str, is_wanted: Callable[[FunctionType], bool], *, through: bool = False
+) -> Iterator[Peeled]:
+    """Every wanted function that `raw` holds or is, nearest first; not what these hold, unless `through`."""
     seen = {id(raw)}
     pending: deque[tuple[object, tuple[object, ...]]] = deque([(raw, ())])
     while pending and len(seen) < _MAX_PEELED:
         holder, way = pending.popleft()
-        if type(holder) is FunctionType and holder.__code__.co_qualname == qualname:
-            found.append(Peeled(holder, way))
-            continue
+        if type(holder) is FunctionType and is_wanted(holder):
+            yield Peeled(holder, way)
+            if not through:
+                continue
         refuse_compiled(holder, target)
         for inner in _inside(holder):
             if id(inner) not in seen:
                 seen.add(id(inner))
                 pending.append((inner, (*way, holder)))
-    return found
 
 
 def refuse_compiled(holder: object, target: str) -> None:

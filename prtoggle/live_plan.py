@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.definitions import locate
 from prtoggle.edits import plan_lines, plan_nodes, plan_patch
-from prtoggle.errors import EditError, PrToggleError, StaleSourceError
+from prtoggle.errors import EditError, MatchError, PrToggleError, StaleSourceError
 from prtoggle.installers.value import plan_edited
 from prtoggle.integrity import edit_module
-from prtoggle.live import Peeled, code_qualname, find_attribute, peel, refuse_compiled, search_process
+from prtoggle.live import (
+    code_qualname,
+    find_attribute,
+    functions_behind,
+    peel,
+    refuse_compiled,
+    search_process,
+)
 from prtoggle.live_refusals import not_editable, outside_functions
 from prtoggle.outer_functions import function_around
 from prtoggle.source_text import ModuleSource
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 
     from prtoggle.definitions import TargetNode
     from prtoggle.installers.base import Step
-    from prtoggle.live import Attribute, Trail
+    from prtoggle.live import Attribute, Peeled, Trail
     from prtoggle.region import Region
     from prtoggle.site_maker import SiteMaker
     from prtoggle.sites import Site
@@ -108,8 +115,12 @@ class LivePlanner:
             if found:
                 return [self._edited(wanted, peeled, attribute, nested=False) for peeled in found], None
         if kind == "assignment":
-            if isinstance(raw, FunctionType) and self._is_own(raw, wanted.module):
-                return [self._assigned(wanted, attribute, raw, source, tree, nodes)], None
+            candidates = functions_behind(
+                raw, wanted.target, lambda found: self._is_own(found, wanted.module), through=True
+            )
+            assigned = self._assigned(wanted, attribute, list(candidates), source, tree, nodes)
+            if assigned is not None:
+                return [assigned], None
             if not callable(raw):
                 edited = edit_module(source, tree, plan_patch(source, tree, *wanted[1:]))
                 step = plan_edited(
@@ -135,26 +146,37 @@ class LivePlanner:
         self,
         wanted: Wanted,
         attribute: Attribute,
-        function: FunctionType,
+        candidates: Sequence[Peeled],
         source: ModuleSource,
         tree: ast.Module,
         nodes: Sequence[TargetNode],
-    ) -> Edited:
-        """A lambda, or a function that a factory made: this one function object alone."""
-        code = function.__code__
-        extent = None
-        if code.co_name == "<lambda>":
-            chosen = [node for node in nodes if node.first_line <= code.co_firstlineno <= node.last_line]
-            extent = (chosen[0].first_line - 1, chosen[0].last_line) if chosen else None
-        else:
+    ) -> Edited | None:
+        """A lambda, or a function that a factory made: this one function object alone. None without one.
+
+        Of several, as in `b = decorate(a)`, it is the nearest one whose source the edits match.
+        """
+        failed: MatchError | None = None
+        for found in candidates:
+            code = found.function.__code__
+            extent = None
             chosen = [
                 node for node in locate(tree, code.co_qualname) if node.first_line == code.co_firstlineno
             ]
-        if not chosen:
-            raise not_editable(attribute, wanted.module, wanted.target)
-        site = self._sites.site_of(Peeled(function, ()), attribute, wanted.target, source.path, extent)
-        splices = plan_nodes(source, chosen, wanted.resolved.text, wanted.patch, wanted.toggle_id)
-        return Edited(site, attribute.trail, _within(site.basis.region, source, splices, wanted.target))
+            if code.co_name == "<lambda>":
+                chosen = [node for node in nodes if node.first_line <= code.co_firstlineno <= node.last_line]
+                extent = (chosen[0].first_line - 1, chosen[0].last_line) if chosen else None
+            if not chosen:
+                continue
+            try:
+                splices = plan_nodes(source, chosen, wanted.resolved.text, wanted.patch, wanted.toggle_id)
+            except MatchError as error:
+                failed = failed or error
+                continue
+            site = self._sites.site_of(found, attribute, wanted.target, source.path, extent)
+            return Edited(site, attribute.trail, _within(site.basis.region, source, splices, wanted.target))
+        if failed is not None:
+            raise failed
+        return None
 
     def _by_place(self, wanted: Wanted) -> list[Edited]:
         """A class or a module as target: each edit belongs to the function that it stands in."""

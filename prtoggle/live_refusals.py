@@ -59,7 +59,7 @@ def _function_reason(function: FunctionType, module: ModuleType, name: str) -> s
     if home != module.__name__:
         return f"{name} is only bound here and defined in {home}: name {home}.{code.co_qualname}"
     return (
-        f"{name} now runs code of {code.co_qualname} (line {code.co_firstlineno}), which no"
+        f"{name} runs code of {code.co_qualname} (line {code.co_firstlineno}), which no "
         f"definition of that name in the source gave: something replaced it; {AT_LOAD}"
     )
 

@@ -36,7 +36,7 @@ _KIND_NAMES: Final = {
     inspect.CO_COROUTINE: "coroutine",
     inspect.CO_GENERATOR: "generator",
 }
-_KINDS: Final = sum(_KIND_NAMES)
+KINDS: Final = sum(_KIND_NAMES)
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -124,7 +124,7 @@ def _mention(basis: Basis, tree: ast.Module, names: Sequence[str]) -> None:
 
 def _refuse_other_kind(basis: Basis, code: CodeType) -> None:
     """Python 3.13 deprecates, and a later one will refuse, to exchange a function for one of another kind."""
-    changed = (code.co_flags ^ basis.code.co_flags) & _KINDS
+    changed = (code.co_flags ^ basis.code.co_flags) & KINDS
     if changed and sys.version_info >= (3, 13):
         raise UnsupportedTargetError(
             f"{basis.target}: the edit makes a {_kind(code)} of a {_kind(basis.code)}, which this version of "

@@ -208,3 +208,35 @@ def test_events_tell_what_happened(modules: Modules) -> None:
         ("Restored", "live"),
         ("Restored", "later"),
     ]
+
+
+def test_functions_made_by_a_function_that_was_born_reverted_follow_its_restoring(modules: Modules) -> None:
+    name = modules.write(
+        "import functools\ndef deco(fn):\n    @functools.wraps(fn)\n    def inner(x):\n        return fn(x) + 1\n"
+        "    return inner\n@deco\ndef f(x):\n    return x\n@deco\ndef g(x):\n    return -x\n"
+    )
+    one = make_toggle(f"{name}.deco", ("return fn(x) + 1", "return fn(x) + 10"))
+    two = make_toggle(f"{name}.deco", ("return inner", "inner.seen = 1\nreturn inner"))
+    first, second = prtoggle.revert(one), prtoggle.revert(two)
+    module = importlib.import_module(name)
+    assert (module.f(0), module.g(1)) == (10, 9)
+    first.restore()
+    assert (module.f(0), module.g(1)) == (1, 0)
+    second.restore()
+    assert (module.f(0), module.g(1)) == (1, 0)
+
+
+def test_a_function_without_a_fixed_counterpart_makes_restoring_fail_loudly(
+    modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = modules.write(
+        "def make(k, b):\n    def g(x):\n        return x * k + b\n    return g\ng = make(2, 5)\n"
+    )
+    monkeypatch.setattr(engine, "_engine", engine.Engine())
+    handle = prtoggle.revert(make_toggle(f"{name}.make", ("return x * k + b", "return x * k")))
+    module = importlib.import_module(name)
+    with pytest.raises(prtoggle.RestoreError, match="makes no such function otherwise"):
+        handle.restore()
+
+    assert (module.g(1), module.make(2, 5)(1)) == (2, 2)
+    engine._engine.loading.stop()

@@ -1,0 +1,85 @@
+"""Functions that an edited function made while it was edited: they hold its inner code, and outlive it.
+
+Reverting does not reach back: what was made before goes on as it was made. But a function that was loaded
+reverted has, by the time it is restored, made whatever the import makes: decorated functions, handlers,
+callbacks. These follow.
+"""
+
+from __future__ import annotations
+
+import gc
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, NamedTuple
+
+from prtoggle.errors import RestoreError
+from prtoggle.installers.in_place import installed_code
+from prtoggle.recompile import nested_codes
+from prtoggle.variants import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prtoggle.installers.base import Variant
+    from prtoggle.sites import Site, Slots
+
+
+class Move(NamedTuple):
+    """One such function, the code it runs, and the code that it is to run."""
+
+    function: FunctionType
+    before: CodeType
+    after: CodeType
+
+
+def inner_moves(site: Site, slots: Slots) -> list[Move]:
+    """What the functions that the site's function has made are to run when it shows `slots`.
+
+    Raises RestoreError for one that has no counterpart then. Searches the heap if there are inner functions.
+    """
+    after = site.version(slots)
+    pairs = [pair for code in _forms(site.live.shown) for pair in _pairs(code, after.code)]
+    if not pairs:
+        return []
+    moves = []
+    for item in gc.get_referrers(*(code for code, _ in pairs)):
+        counterparts = [
+            inner for code, inner in pairs if type(item) is FunctionType and item.__code__ is code
+        ]
+        if counterparts:
+            moves.append(Move(item, item.__code__, _alike(item, counterparts[0], site)))
+    return moves
+
+
+def _alike(function: FunctionType, code: CodeType | None, site: Site) -> CodeType:
+    """`code`, if the function can run it: the same parameters, the same cells."""
+    now = function.__code__
+    if (
+        code is not None
+        and code.co_freevars == now.co_freevars
+        and code.co_varnames[: code.co_argcount] == now.co_varnames[: now.co_argcount]
+        and (code.co_argcount, code.co_kwonlyargcount) == (now.co_argcount, now.co_kwonlyargcount)
+        and (code.co_flags ^ now.co_flags) & KINDS == 0
+    ):
+        return code
+    raise RestoreError(
+        f"{site.basis.target} made {function.__qualname__} while it was reverted, and makes no such function "
+        "otherwise, so that this one cannot be put back; end the process, or leave the toggle on",
+        target=site.basis.target,
+    )
+
+
+def _forms(variant: Variant) -> list[CodeType]:
+    installed = installed_code(variant)
+    return [variant.code] if installed is variant.code else [variant.code, installed]
+
+
+def _pairs(code: CodeType, other: CodeType | None) -> Iterator[tuple[CodeType, CodeType | None]]:
+    """Each code object inside `code` with its counterpart in `other`: of the same name, in order."""
+    counterparts: dict[str, list[CodeType]] = {}
+    for inner in nested_codes(other) if other is not None else ():
+        counterparts.setdefault(inner.co_qualname, []).append(inner)
+    for inner in nested_codes(code):
+        same = counterparts.get(inner.co_qualname)
+        counterpart = same.pop(0) if same else None
+        yield inner, counterpart
+        yield from _pairs(inner, counterpart)
