@@ -70,7 +70,7 @@ class ComputingExecutor:
                 req.fill_ids[-req.extend_len :],
                 len(req.fill_ids) - req.extend_len,
                 own,
-                self._row(batch, req),
+                self._row(batch, req, len(req.fill_ids)),
             )
             for req, own in zip(batch.reqs, slots, strict=True)
         ]
@@ -90,7 +90,7 @@ class ComputingExecutor:
         for req in batch.reqs:
             start, end = req.prefix_indices.numel(), len(req.fill_ids)
             sent = dense_pass(self._decoder, req.fill_ids)
-            slots = self._row(batch, req)[start:end].to(torch.int64)
+            slots = self._row(batch, req, end)[start:end].to(torch.int64)
             for layer, (key, value) in enumerate(sent.key_values):
                 self._store.write(layer, slots, key[start:], value[start:])
             said = [] if req.output_ids else self._decoder.sample(sent.logits[-1:], torch.tensor([end - 1]))
@@ -105,7 +105,7 @@ class ComputingExecutor:
         segments = []
         for req, slot in zip(batch.reqs, torch.split(batch.out_cache_loc, 1), strict=True):
             ids = self._known[req.rid].token_ids
-            segments.append(causal_segment(ids[-1:], len(ids) - 1, slot, self._row(batch, req)))
+            segments.append(causal_segment(ids[-1:], len(ids) - 1, slot, self._row(batch, req, len(ids))))
         return [list(said) for said in self._say_next(batch, segments, "decode")]
 
     def forget(self, req: Req) -> None:
@@ -169,13 +169,13 @@ class ComputingExecutor:
             for req, path in zip(batch.reqs, likely, strict=True):
                 ids = self._known[req.rid].token_ids
                 at = len(ids) - 1 + step
-                row = self._row(batch, req)
+                row = self._row(batch, req, at + 1)
                 segments.append(causal_segment([[*ids[-1:], *path][step]], at, row[at : at + 1], row))
             for path, segment, logits in zip(likely, segments, self._run(segments), strict=True):
                 path.extend(self._decoder.sample(logits, segment.positions))
         for req in batch.reqs:
             start = len(self._known[req.rid].token_ids) - 1
-            self._spoil(self._row(batch, req)[start:])
+            self._spoil(self._row(batch, req, start)[start:])
         return likely
 
     def _spoil(self, slots: torch.Tensor) -> None:
@@ -187,8 +187,7 @@ class ComputingExecutor:
     def _tree_segment(self, batch: ScheduleBatch, req: Req, tree: DraftTree) -> Segment:
         start = len(self._known[req.rid].token_ids) - 1
         end = start + len(tree.token_ids)
-        row = self._row(batch, req)[:end].to(torch.int64)
-        assert row.numel() == end, f"{req.rid}: {end} tokens to verify, but only {row.numel()} are allocated"
+        row = self._row(batch, req, end)[:end].to(torch.int64)
         positions = start + torch.tensor(tree.depths)
         before = torch.ones(len(tree.token_ids), start, dtype=torch.bool)
         return Segment(
@@ -206,16 +205,21 @@ class ComputingExecutor:
         start = len(known.token_ids) - 1
         path, said = accepted_path(tree, logits, start, self._decoder)
         nodes = torch.tensor(path)
-        row = self._row(batch, req).to(torch.int64)
+        row = self._row(batch, req, start + len(path)).to(torch.int64)
         self._store.move(row[start : start + len(path)], row[start + nodes])
         known.computed.append(_Computed("verify", start, logits[nodes]))
         known.token_ids += said
         return said
 
-    def _row(self, batch: ScheduleBatch, req: Req) -> torch.Tensor:
-        """The slots of ``req``, int32, as far as they are allocated; a view."""
+    @staticmethod
+    def _row(batch: ScheduleBatch, req: Req, end: int) -> torch.Tensor:
+        """The slots of ``req``, int32, as far as they are allocated, at least ``end`` of them; a view."""
         assert req.kv is not None, f"{req.rid} holds no row"
-        return batch.req_to_token_pool.req_to_token[req.kv.req_pool_idx, : req.kv.kv_allocated_len]
+        allocated = req.kv.kv_allocated_len
+        assert allocated >= end, (
+            f"{req.rid} computes token {end - 1}, but only {allocated} tokens are allocated"
+        )
+        return batch.req_to_token_pool.req_to_token[req.kv.req_pool_idx, :allocated]
 
     def _run(self, segments: list[Segment]) -> list[torch.Tensor]:
         return paged_logits(self._decoder, self._store, segments)
