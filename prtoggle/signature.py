@@ -143,8 +143,10 @@ def _same(old: ast.expr, new: ast.expr) -> bool:
 
 
 def _same_signature(old: ast.arguments, new: ast.arguments) -> bool:
-    def names(arguments: ast.arguments) -> Sequence[str]:
-        return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    def names(arguments: ast.arguments) -> Sequence[list[str]]:
+        # Apart: the default of a parameter that becomes keyword-only moves to another attribute.
+        positional = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
+        return positional, [arg.arg for arg in arguments.kwonlyargs]
 
     before, after = _default_expressions(old), _default_expressions(new)
     return (
