@@ -48,7 +48,9 @@ class Monitor:
             self._watched(code).called.append(called)
         for spot, told in reached:
             found = _trigger(code, spot)
-            if found is not None:
+            if found is None and _is_header(code, spot):
+                self._watched(code).called.append(told)
+            elif found is not None:
                 part, lines = found
                 self._watched(part).lines.append((lines, told))
                 if part.co_name == "<lambda>" and part is not code:
@@ -139,6 +141,19 @@ def _trigger(code: CodeType, spot: Spot) -> tuple[CodeType, frozenset[int]] | No
     return part, frozenset({line})
 
 
+def _is_header(code: CodeType, spot: Spot) -> bool:
+    """Whether the edit is one of the `def` lines or decorators alone: reached is then called."""
+    return code.co_name != "<module>" and code.co_firstlineno <= spot.lines[0] <= spot.lines[-1] < _body_line(
+        code
+    )
+
+
+def _body_line(code: CodeType) -> int:
+    """The first line of the body, as far as instructions show."""
+    lines = [start for start, _, _ in _positions(code) if start > code.co_firstlineno]
+    return min(lines, default=code.co_firstlineno + 1)
+
+
 def _inside(code: CodeType, spot: Spot) -> frozenset[int]:
     first, last = spot.lines[0], spot.lines[-1]
     return frozenset(start for start, _, _ in _positions(code) if first <= start <= last)
@@ -164,6 +179,7 @@ def _deletion_lines(code: CodeType, line: int, indent: int) -> frozenset[int]:
 
 def _positions(code: CodeType) -> Iterator[tuple[int, int, int]]:
     """First line, last line and column of every instruction that has them."""
-    for start, end, column, _ in code.co_positions():
-        if start is not None and end is not None and column is not None:
+    for start, end, column, end_column in code.co_positions():
+        # The resumption of a frame has the function's first line and no width, and no event of its own.
+        if start is not None and end is not None and column is not None and end_column:
             yield start, end, column

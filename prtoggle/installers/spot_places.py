@@ -92,6 +92,7 @@ def locate_spot(tree: ast.AST, spot: Spot) -> Location | None:
     found = _of_deletion(statements, spot) if spot.indent is not None else _of_text(statements, spot)
     if found is None:
         return None
+    found = _inside_target(found, statements, spot)
     function = _function(found.scopes)
     if function is None:
         lambdas = _lambdas(found.statement, spot)
@@ -165,6 +166,17 @@ def _of_text(statements: list[_Statement], spot: Spot) -> _Statement | None:
         # statement.
         return next(found for found in statements if found.statement is clause)
     return innermost
+
+
+def _inside_target(found: _Statement, statements: list[_Statement], spot: Spot) -> _Statement:
+    """For an edit of the target's own `def` line: the first edited statement of its body, else its first."""
+    function = found.statement
+    if not isinstance(function, FunctionNode) or function.name != spot.target.rpartition(".")[2]:
+        return found
+    body = start_of(function).anchor
+    edited = [item for item in function.body if spot.lines[0] < _first_line(item) <= spot.lines[-1]]
+    chosen = edited[0] if edited else body
+    return next(item for item in statements if item.statement is chosen)
 
 
 def _clause_after(statement: ast.stmt, line: int) -> ast.stmt | None:

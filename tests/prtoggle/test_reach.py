@@ -93,6 +93,16 @@ def factory():
     return Made
 
 
+def one(x): return x + 1
+
+
+def header(
+    x,
+    y=1,
+):
+    return x + y
+
+
 def multi(x):
     total = [
         x,
@@ -198,6 +208,16 @@ def test_questions_are_answered_by_toggle_and_target(watched: Watched) -> None:
         (edit("agen", "yield x", "yield x + 1"), lambda m: asyncio.run(anext(m.agen(1))) == 2),
         (edit("outer", "return x + 1", "return x + 2"), lambda m: m.outer(1)() == 3),
         (edit("factory", "return 1", "return 2"), lambda m: m.factory()().m() == 2),
+        (edit("one", "def one(x): return x + 1", "def one(x): return x + 2"), lambda m: m.one(1) == 3),
+        (edit("header", "y=1,", "y=2,"), lambda m: m.header(1) == 3),
+        (
+            edit(
+                "outer",
+                TARGET[TARGET.index("def outer") : TARGET.index("class C")].rstrip(),
+                "def outer(x):\n    return lambda: x + 2",
+            ),
+            lambda m: m.outer(1)() == 3,
+        ),
         (edit("multi", "    1,\n]", "    2,\n]"), lambda m: m.multi(1) == [1, 2]),
     ],
 )
