@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from prtoggle import relations
 from prtoggle.births import Births
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from prtoggle.states import Event, ToggleState
 
 Origin = Literal["api", "env"]
+
+# How many toggles are remembered after they went out of force; a forgotten one is planned anew.
+_KEPT_SLOTS: Final = 256
 
 
 class Handle:
@@ -167,6 +170,7 @@ class Engine:
     def _slot(self, toggle: Toggle) -> Slot:
         slot = self._slots.get(toggle.id)
         if slot is None:
+            self._drop_oldest()
             slot = self._slots[toggle.id] = Slot(toggle)
         elif slot.toggle is not toggle:
             if slot.toggle == toggle:
@@ -181,6 +185,14 @@ class Engine:
                 self._forget(slot)
                 slot = self._slots[toggle.id] = Slot(toggle)
         return slot
+
+    def _drop_oldest(self) -> None:
+        """Keep plans of toggles that are out of force from piling up in a process that makes them anew."""
+        if len(self._slots) >= _KEPT_SLOTS:
+            idle = next((slot for slot in self._slots.values() if not slot.handles), None)
+            if idle is not None:
+                self._forget(idle)
+                del self._slots[idle.id]
 
     def _forget(self, slot: Slot) -> None:
         for site, _ in slot.plan.sites if slot.plan else ():

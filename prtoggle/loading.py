@@ -131,7 +131,11 @@ class Loading:
             if item.patch.target.partition(".")[0] != name.partition(".")[0]:
                 continue
             assert slot.plan is not None, slot.id
-            resolved = split_target(item.patch.target)
+            try:
+                resolved = split_target(item.patch.target)
+            except PrToggleError as error:
+                self._failed([(slot, item.patch)], error)
+                raise
             item.module, item.resolved = resolved.module, resolved
             slot.plan.requests.append((resolved, item.patch))
             self._stale = True
@@ -177,17 +181,16 @@ class Loading:
     def code(self, loader: SourceFileLoader, name: str, path: str) -> CodeType | None:
         """See at_load.Edits."""
         with self._host.lock:
-            requests: list[Request] = []
+            self._resolve_pending(name)
+            requests = self._requests(path) or self._requests_of_name(name, path)
+            if not requests:
+                return None
             try:
-                self._resolve_pending(name)
-                requests = self._requests(path) or self._requests_of_name(name, path)
-                if not requests:
-                    return None
                 source = normalised(loader.get_data(path), path)
                 edits = plan_file(name, source, requests)
                 code, birth = self._compiled(loader, edits)
             except PrToggleError as error:
-                self._failed(requests, error)
+                self._failed([(slot, patch) for slot, _, patch in requests], error)
                 raise
             self._births.add(birth)
             for slot, _, patch in requests:
@@ -232,7 +235,7 @@ class Loading:
                     self._verify(birth, module, slot, resolved, patch)
             except PrToggleError as error:
                 self._births.discard(birth)
-                self._failed(requests, error)
+                self._failed([(slot, patch) for slot, _, patch in requests], error)
                 raise
             birth.verified = True
             for slot, _, patch in requests:
@@ -288,17 +291,17 @@ class Loading:
     def foreign(self, name: str, error: UnsupportedTargetError) -> None:
         """See at_load.Edits."""
         with self._host.lock:
-            requests = [
-                (slot, resolved, patch)
+            wanting = [
+                (slot, patch)
                 for slot in self._active()
                 if slot.plan
                 for resolved, patch in slot.plan.requests
                 if resolved.module == name
             ]
-            self._failed(requests, error)
+            self._failed(wanting, error)
 
-    def _failed(self, requests: Iterable[Request], error: PrToggleError) -> None:
-        for slot, _, patch in requests:
+    def _failed(self, wanting: Iterable[tuple[Slot, Patch]], error: PrToggleError) -> None:
+        for slot, patch in wanting:
             slot.failures[patch.target] = error
             self._emit(Failed(slot.id, patch.target, error))
         self._host.load_failed(error)

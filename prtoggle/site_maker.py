@@ -20,6 +20,7 @@ from prtoggle.splices import apply_splices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import CodeType
 
     from prtoggle.births import Birth, Births, Unit
     from prtoggle.installers.base import Follower
@@ -73,6 +74,7 @@ class SiteMaker:
         function, code = found.function, found.function.__code__
         born = self.births.of_code(code)
         if born is not None:
+            _refuse_inner(code, target, *born)
             return self._born(found, class_namespace, target, *born)
         lines = self.lines(path, function.__globals__)
         region = find_region(code, function.__globals__, lines, path, target, extent=extent)
@@ -119,6 +121,17 @@ class SiteMaker:
         for found, attribute in _running(birth, unit):
             self.site_of(found, attribute, target, birth.path)
         return unit.sites
+
+
+def _refuse_inner(code: CodeType, target: str, birth: Birth, unit: Unit) -> None:
+    """Raise UnsupportedTargetError for a function that an edited one made: its edits are the maker's."""
+    if code.co_qualname != unit.qualname:
+        ids = ", ".join(sorted(slot.id for slot in unit.slots))
+        raise UnsupportedTargetError(
+            f"{target}: this function was made by {unit.qualname} while {birth.name} was loaded with toggle "
+            f"{ids} in it; restore that first, or arm both before the module is loaded",
+            target=target,
+        )
 
 
 def running_functions(unit: Unit) -> list[FunctionType]:
