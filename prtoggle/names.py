@@ -41,6 +41,10 @@ _IMPLICIT = frozenset(dir(builtins)) | {
 }
 
 
+_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_STORES = frozenset({"STORE_GLOBAL"})
+
+
 def undefined_names(source: ModuleSource, edited_text: str, splices: Sequence[Splice] = ()) -> list[str]:
     """The names that the edited module uses without defining them, and the original did not; sorted.
 
@@ -135,7 +139,9 @@ def undefined_in_code(
     suspects = {name for name in _all_names(edited) if name not in namespace and name not in _IMPLICIT}
     if words is not None:
         suspects.intersection_update(words)
-    return sorted(_loads(edited, suspects) - _loads(original, suspects)) if suspects else []
+    if not suspects:
+        return []
+    return sorted(_uses(edited, suspects) - _uses(original, suspects) - _uses(edited, suspects, _STORES))
 
 
 def _all_names(code: CodeType) -> Iterator[str]:
@@ -145,14 +151,12 @@ def _all_names(code: CodeType) -> Iterator[str]:
             yield from _all_names(const)
 
 
-def _loads(code: CodeType, among: set[str]) -> set[str]:
-    """Those of the names that the code, or code nested in it, loads as globals."""
+def _uses(code: CodeType, among: set[str], how: frozenset[str] = _LOADS) -> set[str]:
+    """Those of the names that the code, or code nested in it, loads (or stores) as globals."""
     found = {
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+        instruction.argval for instruction in dis.get_instructions(code) if instruction.opname in how
     } & among
     for const in code.co_consts:
         if isinstance(const, type(code)):
-            found |= _loads(const, among)
+            found |= _uses(const, among, how)
     return found
