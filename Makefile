@@ -36,7 +36,7 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -q tests/test_import_graph.py
 
 docs: $(STAMP)
-	$(BIN)/python -m pytest -q --override-ini 'testpaths=README.md docs' README.md docs
+	$(BIN)/python -m pytest -q tests/test_docs.py
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
