@@ -9,10 +9,12 @@ frozen. A reset after each flip ends both.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from prtoggle.errors import UnsupportedTargetError
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import FunctionType, ModuleType
 
 _MODULE = "torch._dynamo"
 
@@ -36,3 +38,18 @@ def forget_compiled() -> bool:
         return False
     dynamo.reset()
     return True
+
+
+def refuse_scripted(function: FunctionType, target: str) -> None:
+    """Raise UnsupportedTargetError when `torch.jit.script` has compiled the function: a copy that stays.
+
+    What was traced cannot be told: a trace does not remember its function.
+    """
+    state = sys.modules.get("torch.jit._state")
+    scripted: Any = getattr(state, "_jit_caching_layer", None)
+    if scripted is not None and function in scripted:
+        raise UnsupportedTargetError(
+            f"{target} was compiled by torch.jit.script as well, and the compiled copy would not follow. "
+            "Revert before it is scripted: set PRTOGGLE before the module is imported.",
+            target=target,
+        )

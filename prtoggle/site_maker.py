@@ -7,6 +7,7 @@ import sys
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from prtoggle.dynamo import refuse_scripted
 from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.headers import Basis
 from prtoggle.installers.in_place import cache_follower, refuse_free_threaded, unedited
@@ -72,6 +73,7 @@ class SiteMaker:
         extent: tuple[int, int] | None,
     ) -> Site:
         function, code = found.function, found.function.__code__
+        refuse_scripted(function, target)
         born = self.births.of_code(code)
         if born is not None:
             _refuse_inner(code, target, *born)

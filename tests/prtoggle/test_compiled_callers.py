@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -285,6 +288,30 @@ def test_a_scripted_function_is_refused_and_stays(modules: Modules) -> None:
         prtoggle.revert(toggle(module.__name__, "f"))
 
     assert float(module.f(torch.ones(1))) == 2.0
+
+
+def test_a_function_with_a_scripted_copy_is_refused_and_born_reverted_it_is_fine(modules: Modules) -> None:
+    text = "import torch\n\n\ndef f(x: torch.Tensor) -> torch.Tensor:\n    y = x + 1\n    return y\n\n\ng = torch.jit.script(f)\n"
+    module = modules.load(text)
+    code = module.f.__code__
+
+    with pytest.raises(
+        prtoggle.UnsupportedTargetError, match=r"\.f was compiled by torch.jit.script as well"
+    ):
+        prtoggle.revert(toggle(module.__name__, "f"))
+    assert module.f.__code__ is code
+
+    # In a process of its own: the copy that was born reverted cannot be put back.
+    script = f"""
+import prtoggle, torch
+prtoggle.revert(prtoggle.load({toggle("born", "f").text!r}))
+import born
+assert float(born.f(torch.ones(1))) == float(born.g(torch.ones(1))) == 51.0
+"""
+    folder = Path(module.__file__).parent
+    (folder / "born.py").write_text(text, encoding="utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", script], cwd=folder, env=environ, check=True)
 
 
 def test_without_dynamo_there_is_nothing_to_reset(monkeypatch: pytest.MonkeyPatch) -> None:
