@@ -8,9 +8,9 @@ from kvcore.req import Req
 
 
 def make_pool(*, num_states: int, num_track_slots: int = 0) -> HybridReqToTokenPool:
-    """Three rows of 16 columns; `num_track_slots` snapshots a request."""
+    """Four rows of 16 columns; `num_track_slots` snapshots a request."""
     track = TrackPolicy(num_track_slots) if num_track_slots else TrackPolicy()
-    return HybridReqToTokenPool(3, 16, num_states=num_states, device="cpu", track=track)
+    return HybridReqToTokenPool(4, 16, num_states=num_states, device="cpu", track=track)
 
 
 def make_req(rid: str) -> Req:

@@ -25,5 +25,5 @@ def test_a_cached_state_makes_room_for_a_request() -> None:
         rows = alloc_req_slots(pool, [make_req("r")], tree)
     except OutOfSlots as error:
         raise AssertionError(f"refused beside a state that nobody uses: {error}") from error
-    assert rows == [1]
+    assert len(rows) == 1
     assert tree.mamba_evictable_size() == 0

@@ -17,10 +17,11 @@ def test_a_finished_request_inserts_nothing_it_has_given_back() -> None:
     slots = allocator.alloc(12)
     assert isinstance(slots, torch.Tensor)
     req = Req(rid="r", origin_input_ids=list(range(12)))
-    assert pool.alloc([req]) == [1]
-    pool.req_to_token[1, :12] = slots
+    rows = pool.alloc([req])
+    assert rows is not None
+    pool.req_to_token[rows[0], :12] = slots
     allocator.free_swa_segment(slots[:8])
-    req.kv = ReqKvInfo(1, 0, 12, 12, swa_evicted_seqlen=8)
+    req.kv = ReqKvInfo(rows[0], 0, 12, 12, swa_evicted_seqlen=8)
     tree.cache_finished_req(req, kv_len=12)
     free = set(allocator.free_page_ids().tolist())
     held = set(tree.owned_slots().tolist())
