@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar, cast, final
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast, final
 
 from prtoggle import engine
 from prtoggle.spec import Toggle
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from prtoggle.engine import Handle
     from prtoggle.states import ToggleState
 
+# What decides, beside the folders, which catalogues there are.
+_VARIABLES: Final = ("PRTOGGLE_PATH", "PRTOGGLE_CATALOGUES")
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
@@ -32,13 +35,43 @@ def revert(*toggles: int | str | Toggle) -> Handle:
 
 def _resolved(toggles: tuple[int | str | Toggle, ...]) -> list[Toggle]:
     """The toggles of the ids. Raises UnknownToggleError when no catalogue has one."""
-    ids = [toggle for toggle in toggles if not isinstance(toggle, Toggle)]
-    if not ids:
-        return [toggle for toggle in toggles if isinstance(toggle, Toggle)]
+    return [toggle if isinstance(toggle, Toggle) else _by_id(str(toggle)) for toggle in toggles]
+
+
+class _Found(NamedTuple):
+    """A toggle as a catalogue gave it, and the state of everything that the answer depended on."""
+
+    toggle: Toggle
+    files: tuple[str, ...]
+    state: tuple[object, ...]
+
+
+_found: dict[str, _Found] = {}
+
+
+def _by_id(toggle_id: str) -> Toggle:
+    """The catalogue's toggle, from memory while neither its file, its folders nor the environment changed."""
+    known = _found.get(toggle_id)
+    if known is not None and _state(known.files) == known.state:
+        return known.toggle
     from prtoggle.catalog import Catalog  # noqa: PLC0415  # reads YAML, which a caller with toggles does without
 
     catalog = Catalog.discover()
-    return [toggle if isinstance(toggle, Toggle) else catalog.get(toggle) for toggle in toggles]
+    toggle = catalog.get(toggle_id)
+    if toggle.source is not None:
+        files = (toggle.source.file, *(str(folder.path) for folder in catalog.folders))
+        _found[toggle_id] = _Found(toggle, files, _state(files))
+    return toggle
+
+
+def _state(files: tuple[str, ...]) -> tuple[object, ...]:
+    changed: list[object] = [os.getcwd(), *map(os.environ.get, _VARIABLES)]  # noqa: PTH109  # per flip
+    for file in files:
+        try:
+            changed.append(os.stat(file).st_mtime_ns)  # noqa: PTH116  # per flip
+        except OSError:
+            changed.append(None)
+    return tuple(changed)
 
 
 @final

@@ -7,17 +7,20 @@ callbacks. These follow.
 
 from __future__ import annotations
 
+import ast
+import functools
 import gc
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.errors import RestoreError
-from prtoggle.installers.in_place import installed_code
+from prtoggle.installers.in_place import LRU_CACHE, installed_code
+from prtoggle.live import peel
 from prtoggle.recompile import nested_codes
 from prtoggle.variants import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from prtoggle.installers.base import Variant
     from prtoggle.sites import Site, Slots
@@ -40,21 +43,57 @@ def inner_moves(site: Site, slots: Slots) -> list[Move]:
     pairs = [pair for code in _forms(site.live.shown) for pair in _pairs(code, after.code)]
     if not pairs:
         return []
+    kept = _made_alike(site.framed(site.shown), site.framed(slots))
     moves = []
     for item in gc.get_referrers(*(code for code, _ in pairs)):
         counterparts = [
             inner for code, inner in pairs if type(item) is FunctionType and item.__code__ is code
         ]
         if counterparts:
-            moves.append(Move(item, item.__code__, _alike(item, counterparts[0], site)))
+            moves.append(Move(item, item.__code__, _alike(item, counterparts[0], site, kept)))
     return moves
 
 
-def _alike(function: FunctionType, code: CodeType | None, site: Site) -> CodeType:
+def caches_around(moves: Sequence[Move]) -> list[functools._lru_cache_wrapper[object]]:
+    """The caches whose answers those functions computed. Searches the heap if there is any function."""
+    if not moves:
+        return []
+    names = {move.function.__code__.co_qualname for move in moves}
+    functions = {id(move.function) for move in moves}
+    return [
+        item
+        for item in gc.get_objects()
+        if isinstance(item, LRU_CACHE)
+        and any(id(found.function) in functions for name in names for found in peel(item, name, name))
+    ]
+
+
+def _made_alike(before: str, after: str) -> set[str]:
+    """The names of the functions that both texts define with the same decorators, defaults and annotations.
+
+    Those were evaluated when the function was made, and exchanging its code does not change them.
+    """
+    headers, other = _headers(before), _headers(after)
+    return {name for name, header in headers.items() if other.get(name) == header}
+
+
+def _headers(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Lambda):
+            found.setdefault("<lambda>", []).append(ast.dump(node.args))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            evaluated = [*node.decorator_list, node.args, *filter(None, [node.returns])]
+            found.setdefault(node.name, []).extend(map(ast.dump, evaluated))
+    return found
+
+
+def _alike(function: FunctionType, code: CodeType | None, site: Site, kept: set[str]) -> CodeType:
     """`code`, if the function can run it: the same parameters, the same cells."""
     now = function.__code__
     if (
         code is not None
+        and now.co_name in kept
         and code.co_freevars == now.co_freevars
         and code.co_varnames[: code.co_argcount] == now.co_varnames[: now.co_argcount]
         and (code.co_argcount, code.co_kwonlyargcount) == (now.co_argcount, now.co_kwonlyargcount)

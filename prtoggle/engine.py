@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from prtoggle import relations
 from prtoggle.births import Births
-from prtoggle.closures import inner_moves
+from prtoggle.closures import caches_around, inner_moves
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import ConflictError, PrToggleError, RestoreError
 from prtoggle.flips import flip_off, flip_on, is_current, is_plain
@@ -69,9 +69,10 @@ class Handle:
         Raises RestoreError, with nothing changed and the handle still holding its toggles, when somebody
         else changed a target meanwhile, or when a statement of a module ran reverted and cannot run again.
         """
-        if not self._done:
-            self._engine.release(self._slots)
-            self._done = True
+        with self._engine.lock:
+            if not self._done:
+                self._engine.release(self._slots)
+                self._done = True
 
     def __enter__(self) -> Self:
         return self
@@ -261,20 +262,22 @@ class Engine:
                     )
 
     def release(self, slots: Sequence[Slot]) -> None:
-        """Give up one hold on each of `slots`; those that nobody holds any more are restored, all or none."""
-        with self.lock:
-            last = [slot for slot in slots if slot.handles == 1]
-            if last and not self._flipped_off(last):
-                self._restore(last)
-            for slot in slots:
-                slot.handles -= 1
-                if not slot.handles:
-                    del self._active[slot]
-            if self._related:
-                self._related = any(slot.is_related for slot in self._active)
-            for slot in last if self._subscribers else ():
-                for patch in slot.toggle.patches:
-                    self.emit(Restored(slot.id, patch.target))
+        """Give up one hold on each of `slots`; those that nobody holds any more are restored, all or none.
+
+        The caller holds the lock.
+        """
+        last = [slot for slot in slots if slot.handles == 1]
+        if last and not self._flipped_off(last):
+            self._restore(last)
+        for slot in slots:
+            slot.handles -= 1
+            if not slot.handles:
+                del self._active[slot]
+        if self._related:
+            self._related = any(slot.is_related for slot in self._active)
+        for slot in last if self._subscribers else ():
+            for patch in slot.toggle.patches:
+                self.emit(Restored(slot.id, patch.target))
 
     def _flipped_off(self, last: list[Slot]) -> bool:
         """Whether a single toggle went out of effect the short way."""
@@ -306,6 +309,8 @@ class Engine:
             for function, before, after in moves:
                 function.__code__ = after
                 undo.callback(setattr, function, "__code__", before)
+            for cache in caches_around(moves):
+                cache.cache_clear()
             undo.pop_all()
         for slot in last:
             relations.put_variables_back(slot)

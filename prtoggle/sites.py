@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from prtoggle.empty_blocks import fill_blocks
 from prtoggle.installers.in_place import LiveFunction
-from prtoggle.splices import merge, moved_splice
+from prtoggle.splices import apply_splices, merge, moved_splice
 from prtoggle.variants import build
 from prtoggle.virtual_file import ensure_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from types import FunctionType
 
     from prtoggle.headers import Basis
@@ -77,13 +77,17 @@ class Site:
             observer = None
         if known is not None and (observer is None or known.spots or known is self.found):
             return known
-        ordered = sorted(slots, key=lambda slot: slot.id)
-        splices = self._merged(ordered)
-        variant = build(self.basis, splices, [slot.id for slot in ordered], observer)
+        variant = build(self.basis, self._merged(slots), sorted(slot.id for slot in slots), observer)
         self._variants[slots] = variant
         return variant
 
-    def _merged(self, slots: Sequence[Slot]) -> tuple[Splice, ...]:
+    def framed(self, slots: Slots) -> str:
+        """The function's text under `slots`, in the frame in which it is compiled."""
+        region = self.basis.region
+        return region.framed(apply_splices(region.text, self._merged(slots)))
+
+    def _merged(self, wanted: Slots) -> tuple[Splice, ...]:
+        slots = sorted(wanted, key=lambda slot: slot.id)
         if len(slots) == 1:
             return merge(self._splices[slots[0]])
         # Toggles that each leave a block one statement may empty it together.

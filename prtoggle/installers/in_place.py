@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prtoggle.installers.base import Follower
 
-_LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
+LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
 
 
 def refuse_free_threaded(target: str) -> None:
@@ -62,7 +62,7 @@ class CacheFollower:
 
 def cache_follower(holder: object) -> Follower | None:
     """The follower for an `lru_cache` wrapper, else None."""
-    return CacheFollower(holder) if isinstance(holder, _LRU_CACHE) else None
+    return CacheFollower(holder) if isinstance(holder, LRU_CACHE) else None
 
 
 class LiveFunction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -208,3 +209,34 @@ def test_plans_of_idle_toggles_do_not_pile_up(modules: Modules) -> None:
             assert module.f() == number + 1
 
     assert len(engine._engine._slots) <= 256
+
+
+def test_an_edited_or_shadowing_spec_counts_at_the_next_call(
+    tmp_path: Path, modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = modules.load(TEXT)
+    text = (
+        f"patches:\n- target: {module.__name__}.f\n  edits: [{{match: return 1, replacement: return %d}}]\n"
+    )
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    (second / "88.yaml").write_text(text % 2)
+    monkeypatch.setenv("PRTOGGLE_PATH", os.pathsep.join([str(first), str(second)]))
+    seen = []
+
+    def look() -> None:
+        with prtoggle.reverted(88):
+            seen.append(module.f())
+
+    look()
+    look()
+    (second / "88.yaml").write_text(text % 3)
+    os.utime(second / "88.yaml", (1, 1))
+    look()
+    (first / "88.yaml").write_text(text % 4)
+    look()
+    monkeypatch.setenv("PRTOGGLE_PATH", str(second))
+    look()
+
+    assert seen == [2, 2, 3, 4, 3]
