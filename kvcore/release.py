@@ -41,7 +41,7 @@ def release_kv_cache(
     parallelism.
 
     ``is_insert`` False frees all that the tree does not hold yet (retraction, abort); ``strip_output`` keeps
-    the prompt only. A second release is a no-op: a request without a row owns nothing but, perhaps, a state
+    the prompt only, and what the tree had before. A second release is a no-op: a request without a row owns nothing but, perhaps, a state
     that was granted early (sgl-project/sglang#18694).
     """
     pool = tree_cache.req_to_token_pool
@@ -51,7 +51,8 @@ def release_kv_cache(
     kv = req.kv
     kv_len = kv.kv_committed_len
     if strip_output:
-        kv_len = min(kv_len, len(req.origin_input_ids))
+        # A retracted request was matched with its output: what the tree owns of that stays the tree's.
+        kv_len = max(min(kv_len, len(req.origin_input_ids)), kv.cache_protected_len)
     tree_cache.cache_finished_req(req, kv_len=kv_len, is_insert=is_insert)
     page_size = tree_cache.allocator.page_size
     start = align_up(kv_len, page_size)

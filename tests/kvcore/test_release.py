@@ -173,3 +173,26 @@ def test_a_long_decode_holds_no_more_than_its_window(page_size, spec):
     assert live <= align_up(max(WINDOW, page_size), page_size) + 3 * page_size + 8 + 2 * 8 + 8
     stack.finish(batch)
     stack.checker.check_idle("release")
+
+
+@pytest.mark.parametrize("page_size", [1, 4])
+def test_stripping_the_output_frees_nothing_that_the_tree_owns(page_size):
+    """A retracted request comes back with its output; the tree may hold some of that, and goes on doing so."""
+    stack = make_stack("radix", page_size=page_size, size=128)
+    batch = stack.cached(make_req("first", 8))
+    batch.prepare_for_decode()
+    batch.advance([[7]])
+    first = batch.reqs[0]
+    again = make_req("again", 8)
+    again.output_ids = [7, 7, 7, 7]
+    again.origin_input_ids = list(first.origin_input_ids)
+    first.output_ids = [7, 7, 7, 7]
+    for _ in range(3):
+        batch.prepare_for_decode()
+    stack.finish(batch)
+    (resumed,) = stack.cached(again).reqs
+    protected = resumed.kv.cache_protected_len
+    assert protected > 8
+    release_kv_cache(resumed, stack.tree, strip_output=True)
+    stack.check()
+    stack.checker.check_idle("release")
