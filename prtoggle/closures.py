@@ -8,7 +8,6 @@ callbacks. These follow.
 from __future__ import annotations
 
 import ast
-import functools
 import gc
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from prtoggle.recompile import nested_codes
 from prtoggle.variants import KINDS
 
 if TYPE_CHECKING:
+    import functools
     from collections.abc import Iterator, Sequence
 
     from prtoggle.installers.base import Variant
