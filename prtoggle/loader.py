@@ -104,6 +104,30 @@ def load_python_constants(path: str | os.PathLike[str]) -> list[Toggle]:
     ]
 
 
+def spans(text: str) -> dict[str, tuple[int, int]]:
+    """Where each value of a YAML text stands, as [start, end) by key path; its key, by the path and "@".
+
+    The end of a block may lie behind comments and blank lines that follow it. Raises SpecError.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    try:
+        root = _compose(text)
+    except yaml.YAMLError as error:
+        raise SpecError.of([_yaml_problem(error, text, "<text>", _Places(1, 1))]) from None
+    pending = [] if root is None else [(root, "")]
+    while pending:
+        node, path = pending.pop()
+        found[path] = node.start_mark.index, node.end_mark.index
+        if isinstance(node, yaml.SequenceNode):
+            pending += [(item, f"{path}[{number}]") for number, item in enumerate(node.value)]
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                inner = f"{path}.{key.value}" if path else str(key.value)
+                found[f"{inner}@"] = key.start_mark.index, key.end_mark.index
+                pending.append((value, inner))
+    return found
+
+
 def find_constants(text: str, file: str) -> list[ast.Assign | ast.AnnAssign]:
     """The assignments of `_PR_REVERT_YAML_` constants at the top level of a module's text."""
     try:

@@ -24,7 +24,7 @@ from prtoggle.missing import missing_target
 from prtoggle.target import find_module, locate, split_name, split_target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from prtoggle.source_text import ModuleSource
@@ -103,6 +103,10 @@ class SourceCache:
     """The sources that were read and parsed, each once however many toggles are about it."""
 
     _read: dict[Path, tuple[ModuleSource, ast.Module]] = field(default_factory=dict)
+    #: How a target's text leads to its file: through sys.path, or in a folder that is not installed.
+    resolve: Callable[[str], ResolvedTarget] = split_target
+    #: Whether the versions that a spec applies to are asked of what is installed.
+    installed: bool = True
 
     def get(self, target: ResolvedTarget) -> tuple[ModuleSource, ast.Module]:
         """The target's source and its syntax tree; UnsupportedTargetError when it is no valid Python."""
@@ -123,7 +127,7 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
 
     `known_ids` are the ids that requires, conflicts and masks may name; None accepts any. Raises nothing.
     """
-    if not applies(toggle):
+    if cache.installed and not applies(toggle):
         version = installed_version(toggle) or "unknown"
         message = f"applies to {toggle.applies_to}; the installed version is {version}"
         return ToggleCheck(toggle, (), "not-applicable", message)
@@ -133,7 +137,7 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
     for patch in toggle.patches:
         try:
             if patch.changes_source:
-                target = split_target(patch.target)
+                target = cache.resolve(patch.target)
                 splices = plan_patch(*cache.get(target), target, patch, toggle.id)
                 planned.setdefault(target.file, []).extend(splices)
                 targets.setdefault(target.file, target)
@@ -163,6 +167,11 @@ def _fine(
 
 def _check_object(patch: Patch, cache: SourceCache) -> PatchCheck:
     """A value or wrap patch: whether its module is there, and where it has source, the name too."""
+    if not cache.installed:
+        target = cache.resolve(patch.target)
+        if patch.mode == "value" and not locate(cache.get(target)[1], target.qualname):
+            raise missing_target(cache.get(target)[1], target)
+        return PatchCheck(patch.target, patch.mode, "ok", str(target.file))
     module, qualname = split_name(patch.target)
     notes: tuple[str, ...] = ()
     if module.path is None:
@@ -202,7 +211,7 @@ def plan_modules(toggle: Toggle, cache: SourceCache) -> list[PlannedModule]:
     targets: dict[Path, ResolvedTarget] = {}
     for patch in toggle.patches:
         if patch.changes_source:
-            target = split_target(patch.target)
+            target = cache.resolve(patch.target)
             targets.setdefault(target.file, target)
             planned.setdefault(target.file, []).extend(
                 plan_patch(*cache.get(target), target, patch, toggle.id)

@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prtoggle import __version__
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
 from prtoggle.cli.show import short_path
+from prtoggle.drift.classes import Drift
+from prtoggle.drift.findings import label, sarif, workflow_commands
+from prtoggle.drift.judged import Locks, judge, lock_toggle
+from prtoggle.drift.lock_file import LOCK_NAME
+from prtoggle.drift.source_tree import SourceTree
+from prtoggle.drift.surroundings import Surroundings
 from prtoggle.loader import load_file, load_python_constants
-from prtoggle.static_check import SourceCache, check_toggle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
+    from prtoggle.drift.classes import PatchDrift
+    from prtoggle.drift.judged import Judged
     from prtoggle.spec import Toggle
-    from prtoggle.static_check import PatchCheck, ToggleCheck
+    from prtoggle.static_check import PatchCheck
 
 FINDING = 1
 
@@ -34,24 +42,89 @@ FINDING = 1
     multiple=True,
     help="Check this spec file (.yaml, or .py with constants) instead of catalogue entries; repeatable.",
 )
+@click.option(
+    "--source",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Check against this source tree instead of what is installed.",
+)
 @click.option("--all", "everything", is_flag=True, help="Also the toggles that installed packages bring.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def check_command(ids: tuple[str, ...], files: tuple[Path, ...], *, everything: bool, as_json: bool) -> int:
+@click.option("--update", is_flag=True, help="Lock the code as it is now, for toggles that fit it.")
+@click.option("--fix", is_flag=True, help="Rewrite the specs where it is certain how, and verify them.")
+@click.option("--no-verify", is_flag=True, help="With --fix: do not run the guards of what was rewritten.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github", "sarif"]),
+    default="text",
+    show_default=True,
+)
+def check_command(
+    *,
+    ids: tuple[str, ...],
+    files: tuple[Path, ...],
+    source: Path | None,
+    everything: bool,
+    update: bool,
+    fix: bool,
+    no_verify: bool,
+    as_json: bool,
+    form: str,
+) -> int:
     """Check that every edit of the toggles has exactly one place in its source. Imports none of the targets.
 
     Without IDs, all toggles of the project's catalogue. Exits with 1 when one does not fit, and says why and
-    what the nearest text is.
+    what the nearest text is. With a lock file beside the catalogue (--update writes it), it also says what
+    became of the code under each toggle since.
     """
+    form = "json" if as_json else form
+    if (update or fix) and (source is not None or form != "text" or (update and fix)):
+        raise click.UsageError("--update and --fix stand alone, and without --source and --format")
     catalog = Catalog.discover()
     toggles = _chosen(catalog, ids, files, everything=everything)
-    known = [*catalog.ids(), *(toggle.id for toggle in toggles)]
-    cache = SourceCache()
-    checks = [check_toggle(toggle, known, cache) for toggle in toggles]
-    if as_json:
-        click.echo(json.dumps({"version": 1, "results": [_entry(check) for check in checks]}, indent=2))
+    known = None if source is not None else [*catalog.ids(), *(toggle.id for toggle in toggles)]
+    around, locks = Surroundings(None if source is None else SourceTree(source)), Locks()
+    results = [judge(toggle, known, around, locks) for toggle in toggles]
+    if form == "json":
+        click.echo(json.dumps({"version": 1, "results": [_entry(judged) for judged in results]}, indent=2))
+    elif form == "github":
+        for line in workflow_commands(results, Path.cwd()):
+            click.echo(line)
+    elif form == "sarif":
+        click.echo(json.dumps(sarif(results, Path.cwd(), __version__), indent=2))
+    elif fix:
+        from prtoggle.cli.check_fix import heal  # noqa: PLC0415 (only here are specs written)
+
+        left = heal(console(), results, catalog, around, locks, verify=not no_verify)
+        _print(console(), left)
+        return FINDING if left else 0
     else:
-        _print(console(), checks)
-    return FINDING if any(check.is_finding for check in checks) else 0
+        _print(console(), results)
+    if update:
+        everywhere = not ids and not files
+        results = _update(results, around, locks, catalog.ids() if everywhere else None)
+    return FINDING if any(judged.is_finding for judged in results) else 0
+
+
+def _update(
+    results: Sequence[Judged], around: Surroundings, locks: Locks, ids: Sequence[str] | None
+) -> list[Judged]:
+    """Lock what fits, and say what does not. `ids`, where given, are all that there are: others are dropped.
+
+    Returns what was left out. A drift that is a finding is only accepted for a toggle that was named.
+    """
+    left = []
+    for judged in results:
+        if judged.check.is_finding or (ids is not None and judged.is_finding):
+            left.append(judged)
+        elif judged.check.status == "ok":
+            lock_toggle(judged.toggle, around, locks)
+    folders = locks.write() if ids is None else locks.write(keep=ids)
+    for judged in left:
+        console().print(f"not locked: {judged.toggle.id}, {label(judged)}", style="yellow")
+    for folder in folders:
+        console().print(f"wrote {short_path(str((folder / LOCK_NAME).absolute()))}", soft_wrap=True)
+    return left
 
 
 def _chosen(catalog: Catalog, ids: Sequence[str], files: Sequence[Path], *, everything: bool) -> list[Toggle]:
@@ -63,18 +136,34 @@ def _chosen(catalog: Catalog, ids: Sequence[str], files: Sequence[Path], *, ever
     return catalog.toggles() if everything else catalog.project_toggles()
 
 
-def _print(out: Console, checks: Sequence[ToggleCheck]) -> None:
-    for check in checks:
-        style = "red" if check.is_finding else "yellow" if check.status != "ok" else "green"
-        out.print(
-            f"{check.status}  {check.toggle.id}  {check.toggle.title}".rstrip(), style=style, soft_wrap=True
-        )
-        for patch in check.patches:
-            out.print(_patch_line(patch), soft_wrap=True)
+def _print(out: Console, results: Sequence[Judged]) -> None:
+    for judged in results:
+        check = judged.check
+        style = "red" if judged.is_finding else "yellow" if check.status != "ok" else "green"
+        title = f"{label(judged)}  {check.toggle.id}  {check.toggle.title}".rstrip()
+        out.print(title, style=style, soft_wrap=True)
+        drifts = judged.drifts or (None,) * len(check.patches)
+        for patch, drift in zip(check.patches, drifts, strict=True):
+            if drift is None or not drift.is_finding or patch.status == "ok":
+                out.print(_patch_line(patch), soft_wrap=True)
+            if drift is not None:
+                for line in _drift_lines(drift):
+                    out.print(line, soft_wrap=True)
         if check.message:
             out.print(_indented(check.message), soft_wrap=True)
-    findings = sum(check.is_finding for check in checks)
-    out.print(f"{len(checks)} checked, {findings} with findings", style="bold red" if findings else "bold")
+    findings = sum(judged.is_finding for judged in results)
+    out.print(f"{len(results)} checked, {findings} with findings", style="bold red" if findings else "bold")
+
+
+def _drift_lines(drift: PatchDrift) -> Iterator[str]:
+    if drift.drift is Drift.UNCHANGED:
+        return
+    place = f"{drift.target}  " if drift.is_finding else ""
+    yield _indented(f"{place}{drift.drift.value}: {drift.why}")
+    if drift.decision:
+        yield _indented(f"to decide: {drift.decision}")
+    if drift.healed is not None:
+        yield _indented("`check --fix` rewrites the spec")
 
 
 def _patch_line(patch: PatchCheck) -> str:
@@ -89,12 +178,17 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def _entry(check: ToggleCheck) -> dict[str, Any]:
+def _entry(judged: Judged) -> dict[str, Any]:
+    check = judged.check
+    drifts = judged.drifts or (None,) * len(check.patches)
     return {
         "id": check.toggle.id,
         "status": check.status,
         "message": check.message or next((patch.message for patch in check.patches if patch.message), ""),
         "spec": str(check.toggle.source) if check.toggle.source else None,
+        "finding": judged.is_finding,
+        "drift": None if judged.drift is None else judged.drift.drift.value,
+        "fixable": bool(judged.healed),
         "patches": [
             {
                 "target": patch.target,
@@ -104,7 +198,20 @@ def _entry(check: ToggleCheck) -> dict[str, Any]:
                 "lines": list(patch.lines),
                 "message": patch.message,
                 "notes": list(patch.notes),
+                "drift": None if drift is None else _drift_entry(drift),
             }
-            for patch in check.patches
+            for patch, drift in zip(check.patches, drifts, strict=True)
+        ],
+    }
+
+
+def _drift_entry(drift: PatchDrift) -> dict[str, Any]:
+    return {
+        "class": drift.drift.value,
+        "why": drift.why,
+        "decision": drift.decision,
+        "candidates": [
+            {"target": candidate.target, "evidence": [item.name.lower() for item in candidate.evidence]}
+            for candidate in drift.candidates
         ],
     }

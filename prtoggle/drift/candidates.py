@@ -126,10 +126,12 @@ def _worth_parsing(text: str, name: str, wanted: Wanted) -> bool:
 def _evidence(definition: Definition, wanted: Wanted, body: str | None, name: str) -> Iterator[Evidence]:
     same_kind = isinstance(definition.node, ast.ClassDef) == wanted.lines[0].lstrip().startswith("class ")
     same_name = same_kind and getattr(definition.node, "name", "") == name
+    owners = {_owner(definition.qualname), _owner(wanted.qualname)}
     same_body = body is not None and shape(definition.node) == body
     if same_body:
         yield Evidence.BODY_AND_NAME if same_name else Evidence.BODY
-    elif same_name:
+    elif same_name and (len(owners) == 1 or "" in owners):
+        # A method of another class is another method; one that moved into or out of a class may be this.
         yield Evidence.NAME
     text = [line.strip() for line in definition.lines]
     edited = [line.strip() for line in wanted.edited if line.strip()]
@@ -140,6 +142,11 @@ def _evidence(definition: Definition, wanted: Wanted, body: str | None, name: st
         re.search(rf"(?<!\d){re.escape(word)}(?!\d)", note) for word in wanted.mentions for note in comments
     ):
         yield Evidence.MENTION
+
+
+def _owner(qualname: str) -> str:
+    """The class of a method, "" for a function of a module."""
+    return qualname.removesuffix(".fset").removesuffix(".fdel").rpartition(".")[0].rpartition(".")[2]
 
 
 def _innermost(found: Sequence[Candidate]) -> list[Candidate]:

@@ -67,11 +67,33 @@ def of_node(source: ModuleSource, found: TargetNode) -> Definition:
 
 
 def shape(node: ast.AST) -> str:
-    """What a definition does, whatever its name: equal for two that differ in name, layout and comments."""
+    """What a definition does, whatever its name: equal for two that differ in name, layout and comments.
+
+    Docstrings are comments here: they are indented with the code around them.
+    """
     bare = copy.copy(node)
     if hasattr(bare, "name"):
         bare.name = "_"
+    if any(_docstring(inner) for inner in ast.walk(node)):
+        bare = copy.deepcopy(bare)
+        for inner in ast.walk(bare):
+            if _docstring(inner):
+                del inner.body[0]  # type: ignore[attr-defined]
     return ast.dump(bare)
+
+
+def _docstring(node: ast.AST) -> bool:
+    if (
+        not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module))
+        or not node.body
+    ):
+        return False
+    first = node.body[0]
+    return (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
 
 
 def parsed_block(lines: Sequence[str]) -> ast.stmt | None:

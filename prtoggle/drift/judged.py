@@ -1,0 +1,132 @@
+"""Toggles with what became of their code, and the lock files that this is judged by and written to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from prtoggle.drift.candidates import Evidence, search
+from prtoggle.drift.classes import Drift, PatchDrift
+from prtoggle.drift.classify import classify
+from prtoggle.drift.elsewhere import Lost, wanted_of
+from prtoggle.drift.lock_file import Lock, LockedTarget, read_lock, write_lock
+from prtoggle.drift.locked_code import edited_definition, plain_text, reverted_text
+from prtoggle.edits import plan_patch
+from prtoggle.static_check import check_toggle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prtoggle.drift.surroundings import Surroundings
+    from prtoggle.spec import Patch, Toggle
+    from prtoggle.static_check import ToggleCheck
+
+
+class Judged(NamedTuple):
+    """A toggle: whether its edits fit, and, per patch that changes source, what became of its code.
+
+    `drifts` is parallel to the toggle's patches, None for patches of objects; empty without a lock file.
+    """
+
+    check: ToggleCheck
+    drifts: tuple[PatchDrift | None, ...]
+
+    @property
+    def toggle(self) -> Toggle:
+        """The toggle itself."""
+        return self.check.toggle
+
+    @property
+    def drift(self) -> PatchDrift | None:
+        """The drift that matters most: a finding before the rest, a change before none."""
+        known = [drift for drift in self.drifts if drift is not None]
+        order = list(Drift)
+        return max(known, key=lambda item: (item.is_finding, order.index(item.drift)), default=None)
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self.check.is_finding or any(drift is not None and drift.is_finding for drift in self.drifts)
+
+    @property
+    def healed(self) -> tuple[Patch | None, ...]:
+        """The patches to write instead; empty unless every patch that needs it has one."""
+        healed = tuple(None if drift is None else drift.healed for drift in self.drifts)
+        needing = [
+            drift for drift in self.drifts if drift is not None and drift.is_finding and drift.healed is None
+        ]
+        return healed if any(healed) and not needing else ()
+
+
+@dataclass(slots=True)
+class Locks:
+    """The lock files beside the catalogues of the toggles, each read once."""
+
+    _read: dict[Path, Lock] = field(default_factory=dict)
+
+    def of(self, toggle: Toggle) -> Lock:
+        """The lock beside the toggle's spec, for reading and changing."""
+        folder = folder_of(toggle)
+        if folder not in self._read:
+            self._read[folder] = read_lock(folder)
+        return self._read[folder]
+
+    def write(self, keep: Sequence[str] | None = None) -> list[Path]:
+        """Write every lock that was read, of it only the ids in `keep`; the folders whose file changed."""
+        return [
+            folder
+            for folder, lock in self._read.items()
+            if write_lock(folder, {name: lock[name] for name in lock if keep is None or name in keep})
+        ]
+
+
+def folder_of(toggle: Toggle) -> Path:
+    """The folder that the toggle's spec lies in."""
+    return Path(toggle.source.file).parent if toggle.source is not None else Path()
+
+
+def judge(toggle: Toggle, known_ids: Sequence[str] | None, around: Surroundings, locks: Locks) -> Judged:
+    """Check the toggle against today's code, and today's code against the lock. Imports no target."""
+    check = check_toggle(toggle, known_ids, around.cache)
+    lock = locks.of(toggle)
+    if check.status == "not-applicable" or not lock:
+        return Judged(check, ())
+    entries = {locked.target: locked for locked in lock.get(toggle.id, ())}
+    drifts = [
+        classify(toggle, patch, patch_check, entries.get(patch.target), around)
+        if patch.changes_source
+        else None
+        for patch, patch_check in zip(toggle.patches, check.patches, strict=True)
+    ]
+    return Judged(check, tuple(drifts))
+
+
+def lock_toggle(toggle: Toggle, around: Surroundings, locks: Locks) -> None:
+    """Enter the code under a toggle whose edits fit; `Locks.write` writes it. Raises PrToggleError."""
+    entries: dict[str, LockedTarget] = {}
+    for patch in toggle.patches:
+        if not patch.changes_source:
+            continue
+        target = around.cache.resolve(patch.target)
+        source, tree = around.cache.get(target)
+        splices = plan_patch(source, tree, target, patch, toggle.id)
+        definition = edited_definition(source, tree, target, splices)
+        assert definition is not None, (patch.target, splices)
+        locked = LockedTarget(patch.target, definition.qualname, plain_text(definition.lines))
+        others = _others(toggle, patch, locked, around) if locked.name else ()
+        entries.setdefault(patch.target, locked._replace(others=others))
+    lock = locks.of(toggle)
+    if entries:
+        lock[toggle.id] = tuple(entries.values())
+    else:
+        lock.pop(toggle.id, None)
+
+
+def _others(toggle: Toggle, patch: Patch, locked: LockedTarget, around: Surroundings) -> tuple[str, ...]:
+    """The definitions that could be taken for the locked one, were it gone."""
+    reverted = reverted_text(locked.text, locked.name, patch) or locked.text
+    own = around.cache.resolve(patch.target).module
+    found = search(wanted_of(Lost(toggle, patch, locked, reverted)), around.files_near(patch.target))
+    alike = {candidate.target for candidate in found if candidate.best > Evidence.MENTION}
+    return tuple(sorted(alike - {f"{own}.{locked.name}"}))
