@@ -208,9 +208,10 @@ class Loading:
         if observer is None or not any(slot.observed for slot in birth.slots):
             return code, birth
         plain = code
-        if observer.needs_probes:
+        spots = _all_spots(edits)
+        if observer.needs_probes(spots):
             tree = ast.parse(edits.edited)
-            observer.instrument(tree, _all_spots(edits))
+            observer.instrument(tree, spots)
             code, probed = compile_edited(edits, compiled, tree=tree, like=birth)
             for unit, other in zip(birth.units, probed.units, strict=True):
                 unit.code = other.code

@@ -60,6 +60,8 @@ class Region:
     # Which of the code objects of that name and line it is: 0, but for several lambdas in one line.
     ordinal: int
     frame: Frame
+    # A flag that a decorator has put on the compiled code: that of types.coroutine, or none.
+    flag: int = 0
     _source: list[ModuleSource] = field(default_factory=list, repr=False)
 
     @property
@@ -87,7 +89,8 @@ class Region:
         found = codes_at(root, self.qualname, self.start + 1 - self.frame.shift)
         if len(found) <= self.ordinal:
             return None
-        return moved(found[self.ordinal], self.frame.shift, filename)
+        code = moved(found[self.ordinal], self.frame.shift, filename)
+        return code.replace(co_flags=code.co_flags | self.flag) if self.flag else code
 
 
 def source_lines(path: str, namespace: dict[str, Any] | None) -> list[str]:
@@ -126,7 +129,8 @@ def find_region(
         region = Region(path, lines, start, end, code.co_qualname, 0, frame)
         ordinal = _ordinal(region, code, text if present is None else present(text))
         if ordinal is not None:
-            return Region(path, lines, start, end, code.co_qualname, ordinal, frame)
+            flag = code.co_flags & inspect.CO_ITERABLE_COROUTINE
+            return Region(path, lines, start, end, code.co_qualname, ordinal, frame, flag)
     raise _stale(code, path, target)
 
 
@@ -142,9 +146,15 @@ def _ordinal(region: Region, code: CodeType, text: str) -> int | None:
             # The edits that the function was loaded with dropped a variable, and its cell was kept.
             dropped = [name for name in code.co_freevars if name not in found.co_freevars]
             found = _with_mention(region, text, line, dropped) or found  # noqa: PLW2901
-        if same_code(moved(found, shift), code):
+        if same_code(moved(found, shift), _as_compiled(code)):
             return ordinal
     return None
+
+
+def _as_compiled(code: CodeType) -> CodeType:
+    """The code before types.coroutine put its flag on it."""
+    flag = code.co_flags & inspect.CO_ITERABLE_COROUTINE
+    return code.replace(co_flags=code.co_flags ^ flag) if flag else code
 
 
 def _with_mention(region: Region, text: str, line: int, names: Sequence[str]) -> CodeType | None:

@@ -94,8 +94,12 @@ class SiteMaker:
             )
         function = found.function
         merged = unit.merged()
+        # A probed form stands for the plain one; a decorator may have replaced the code by a copy of its own.
+        forms = forms_of(unit.code) if unit.code is not None else ()
+        given = any(function.__code__ is form for form in forms)
+        code = unit.plain if given and unit.plain is not None else function.__code__
         region = find_region(
-            unit.plain or function.__code__,
+            code,
             function.__globals__,
             birth.lines,
             birth.path,
@@ -106,7 +110,7 @@ class SiteMaker:
         basis = Basis(
             target,
             function,
-            unit.plain or function.__code__,
+            code,
             extras_of(function),
             merged,
             region,
@@ -139,10 +143,18 @@ def _refuse_inner(code: CodeType, target: str, birth: Birth, unit: Unit) -> None
 def running_functions(unit: Unit) -> list[FunctionType]:
     """Every function of the process that runs the unit's code."""
     codes = [form for code in (unit.code, unit.plain) if code is not None for form in forms_of(code)]
-    return [
+    found = [
         item
         for item in gc.get_referrers(*codes)
         if type(item) is FunctionType and any(item.__code__ is code for code in codes)
+    ]
+    # A decorator such as types.coroutine gives its function a changed copy of the code.
+    return found or [
+        item
+        for item in gc.get_objects()
+        if type(item) is FunctionType
+        and item.__code__.co_filename == unit.filename
+        and item.__code__.co_qualname == unit.qualname
     ]
 
 

@@ -166,7 +166,7 @@ def _probed(
     basis: Basis, edited: str, code: CodeType, spots: Sequence[Spot], observer: Observer
 ) -> CodeType | None:
     installed = None
-    if observer.needs_probes and spots:
+    if spots and observer.needs_probes(spots):
         region = basis.region
         tree = ast.parse(region.framed(edited))
         dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]

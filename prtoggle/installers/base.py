@@ -122,11 +122,12 @@ class FollowerOf(Protocol):
 class Observer(Protocol):
     """The part of reach that takes part in compiling; only asked for toggles under observation.
 
-    Before Python 3.13 it puts probes into the tree; from then on it leaves the tree alone (`needs_probes` is
-    False) and works from the codes it is told of, with `sys.monitoring`.
+    It puts probes into the tree where it needs them; otherwise it works from the codes it is told of, with
+    `sys.monitoring`.
     """
 
-    needs_probes: bool
+    def needs_probes(self, spots: Sequence[Spot]) -> bool:
+        """Whether a tree with these spots has to be instrumented."""
 
     def instrument(self, tree: ast.AST, spots: Sequence[Spot]) -> None:
         """Insert probes into the edited tree in place; lines of tree and spots agree."""

@@ -217,6 +217,44 @@ KINDS = {
         "    return os.path.join('a', 'b')\n",
         "f", "return os.path.join('a', 'b')", "return os.path.join('a', 'c')", "f()", "a/b", "a/c",
     ),
+    "flagged code": Kind(
+        "import types\n@types.coroutine\ndef f():\n    yield 1\nasync def g():\n    await f()\ndef call():\n"
+        "    c = g()\n    try:\n        return c.send(None)\n    finally:\n        c.close()\n",
+        "f", "yield 1", "yield 2", "call()", 1, 2,
+    ),
+    "put away by a decorator": Kind(
+        "R = {}\ndef put(fn):\n    R['f'] = fn\n    return None\n@put\ndef f():\n    return 1\n",
+        "f", "return 1", "return 2", "R['f']()", 1, 2,
+    ),
+    "named tuple method": Kind(
+        "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n    def m(self):\n        return self.x\n",
+        "P.m", "return self.x", "return -self.x", "P(3).m()", 3, -3,
+    ),
+    "enum method": Kind(
+        "import enum\nclass E(enum.Enum):\n    A = 1\n    def m(self):\n        return self.value\n",
+        "E.m", "return self.value", "return -self.value", "E.A.m()", 1, -1,
+    ),
+    "product of a factory": Kind(
+        "def make(k, b):\n    def g(x):\n        return x * k + b\n    return g\ntriple = make(3, 1)\n",
+        "triple", "return x * k + b", "return x * k - b", "triple(2)", 7, 5,
+    ),
+    "static product of a factory": Kind(
+        "def make(k):\n    @staticmethod\n    def g(x):\n        return x * k\n    return g\nclass C:\n    m = make(3)\n",
+        "C.m", "return x * k", "return x + k", "C.m(2)", 6, 5,
+    ),
+    "decorated by assignment": Kind(
+        "def deco(fn):\n    def inner(*a):\n        return fn(*a) + 1\n    return inner\ndef g(x):\n    return x\n"
+        "h = deco(g)\n",
+        "h", "return x", "return -x", "h(2)", 3, -1,
+    ),
+    "separators inside a line": Kind(
+        "# -*- coding: utf-8 -*-\ndef f():\n    s = 'a\x0cb\u2028c'\n    y = 1\n    return s, y\n",
+        "f", "y = 1", "y = 2", "f()", ("a\x0cb\u2028c", 1), ("a\x0cb\u2028c", 2),
+    ),
+    "annotation": Kind(
+        "def f(x: int = 3) -> int:\n    return x\n", "f", "def f(x: int = 3) -> int:", "def f(x: str = 'a') -> int:",
+        "(f(), f.__annotations__)", (3, {"x": int, "return": int}), ("a", {"x": str, "return": int}),
+    ),
     "global statement": Kind(
         "N = 0\ndef f():\n    global N\n    N += 1\n    return N\ndef call():\n    global N\n    N = 0\n    return f()\n",
         "f", "N += 1", "N += 2", "call()", 1, 2,
