@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import site
 import subprocess
 import sys
 import venv
@@ -52,7 +51,8 @@ def make_environment(folder: Path) -> Environment:
     venv.create(folder, with_pip=False, symlinks=True)
     made = Environment(folder)
     # A path in a .pth file is added as it is: the start files in that folder are not run.
-    made.site_packages.joinpath("dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    folders = [path for path in sys.path if Path(path).name == "site-packages"]
+    made.site_packages.joinpath("dependencies.pth").write_text("".join(f"{path}\n" for path in folders))
     return made
 
 
