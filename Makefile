@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 # A toggle left over in the calling shell would revert fixes under the tests of the fixes, and break the tools themselves.
 unexport PRTOGGLE PRTOGGLE_PATH PRTOGGLE_CATALOGUES PRTOGGLE_REPORT
 
-.PHONY: env demo test check docs clean
+.PHONY: env demo test check docs verify catalogue clean
 
 env: $(STAMP)
 
@@ -37,6 +37,14 @@ check: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m pytest -q tests/test_docs.py
+
+# Every toggle is noticed by its guard, and the catalogue's page was made from this state of the project.
+verify: $(STAMP)
+	$(BIN)/python -m prtoggle verify -j $(WORKERS)
+	$(BIN)/python -m prtoggle verify --fresh docs/catalogue.md
+
+catalogue: $(STAMP)
+	$(BIN)/python -m prtoggle verify --matrix -j $(WORKERS) --catalogue docs/catalogue.md
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -41,8 +41,8 @@ def release_kv_cache(
     parallelism.
 
     ``is_insert`` False frees all that the tree does not hold yet (retraction, abort); ``strip_output`` keeps
-    the prompt only, and what the tree had before. A second release is a no-op: a request without a row owns nothing but, perhaps, a state
-    that was granted early (sgl-project/sglang#18694).
+    the prompt only, and what the tree had before. A second release is a no-op: a request without a row owns
+    nothing but, perhaps, a state that was granted early (sgl-project/sglang#18694).
     """
     pool = tree_cache.req_to_token_pool
     if req.kv is None:
