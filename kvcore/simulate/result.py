@@ -28,6 +28,8 @@ class SimulationResult:
     peak_slots: int = 0
     """Most slots held at once, by requests and by the prefix cache."""
     pool_size: int = 0
+    shares_prefixes: bool = False
+    """There is a prefix cache that could have had hits."""
     allocations: int = 0
     """Calls of the allocation entry points."""
     evicted_tokens: int = 0
@@ -76,7 +78,7 @@ class SimulationResult:
             ("retractions", f"{self.retractions:,}"),
             ("allocations", f"{self.allocations:,} ({self.allocations_per_s:,.0f} a second)"),
         ]
-        if self.cached_tokens or self.evicted_tokens:
+        if self.shares_prefixes:
             rows.append(("prefix cache hits", f"{self.cached_tokens:,} tokens ({self.hit_rate:.1%})"))
             rows.append(("evicted", f"{self.evicted_tokens:,} tokens"))
         if self.evicted_window_tokens:

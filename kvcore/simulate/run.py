@@ -65,6 +65,7 @@ def simulate(
         requests=len(requests),
         cut_to_context=sum(cut_to_context(one, config.context_len) != one for one in lengths),
         pool_size=stack.size,
+        shares_prefixes=config.cache != "chunk",
     )
     guard = Guard(stack.rows.max_context_len)
     checks = Checks(stack, guard, result, every_step=config.check == "every-step")
