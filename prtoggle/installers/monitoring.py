@@ -125,10 +125,7 @@ def _trigger(code: CodeType, spot: Spot) -> tuple[CodeType, frozenset[int]] | No
     if code.co_name == "<module>":
         lambdas = [part for part in parts if part.co_name == "<lambda>" and _inside(part, spot)]
         parts = lambdas or parts
-    if spot.indent is not None:
-        found = [(part, _deletion_lines(part, spot.lines[0], spot.indent)) for part in parts]
-    else:
-        found = [(part, _inside(part, spot)) for part in parts]
+    found = [(part, _inside(part, spot)) for part in parts]
     found = [(part, lines) for part, lines in found if lines]
     if found:
         # What runs first: a definition before its body. The outer one comes first where both begin in one
@@ -150,36 +147,25 @@ def _is_header(code: CodeType, spot: Spot) -> bool:
 
 def _body_line(code: CodeType) -> int:
     """The first line of the body, as far as instructions show."""
-    lines = [start for start, _, _ in _positions(code) if start > code.co_firstlineno]
+    lines = [start for start, _ in _positions(code) if start > code.co_firstlineno]
     return min(lines, default=code.co_firstlineno + 1)
 
 
 def _inside(code: CodeType, spot: Spot) -> frozenset[int]:
     first, last = spot.lines[0], spot.lines[-1]
-    return frozenset(start for start, _, _ in _positions(code) if first <= start <= last)
+    return frozenset(start for start, _ in _positions(code) if first <= start <= last)
 
 
 def _around(code: CodeType, spot: Spot) -> Iterator[tuple[int, int]]:
     """Extents and first lines of what the spot is in the middle of: a closing bracket, a folded constant."""
-    for start, end, _ in _positions(code):
+    for start, end in _positions(code):
         if start < spot.lines[0] <= end:
             yield end - start, start
 
 
-def _deletion_lines(code: CodeType, line: int, indent: int) -> frozenset[int]:
-    """The line that stands where text was taken out, or the last one of the same block before it."""
-    columns: dict[int, int] = {}
-    for start, _, column in _positions(code):
-        columns[start] = min(column, columns.get(start, column))
-    if columns.get(line) == indent:
-        return frozenset({line})
-    before = [start for start, column in columns.items() if start < line and column == indent]
-    return frozenset({max(before)}) if before else frozenset()
-
-
-def _positions(code: CodeType) -> Iterator[tuple[int, int, int]]:
-    """First line, last line and column of every instruction that has them."""
-    for start, end, column, end_column in code.co_positions():
+def _positions(code: CodeType) -> Iterator[tuple[int, int]]:
+    """First and last line of every instruction that has them."""
+    for start, end, _, end_column in code.co_positions():
         # The resumption of a frame has the function's first line and no width, and no event of its own.
-        if start is not None and end is not None and column is not None and end_column:
-            yield start, end, column
+        if start is not None and end is not None and end_column:
+            yield start, end

@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 import weakref
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -44,23 +45,36 @@ class ReachObserver:
         self._tell_reach = tell_reach
         self._monitor = make_monitor()
         self._instrumented: probes.Instrumented | None = None
-        self.needs_probes = self._monitor is None
+        # Edits that a probe tells of, of the tree that was instrumented last.
+        self._by_probe: set[Reach] = set()
+        # How many lines the statements have where its deletions stood.
+        self._heights: dict[Reach, int] = {}
         self.calls: set[Call] = set()
         self.reaches: set[Reach] = set()
         self._kernels = _Kernels()
         self._wraps: list[tuple[weakref.ref[WrapStep], str, str]] = []
         os.register_at_fork(after_in_child=self.rearm)
 
+    def needs_probes(self, spots: Sequence[Spot]) -> bool:
+        """See base.Observer. Where a deletion stood, and whether any event comes from there, a tree tells."""
+        return self._monitor is None or any(spot.indent is not None for spot in spots)
+
     def instrument(self, tree: ast.AST, spots: Sequence[Spot]) -> None:
         """See base.Observer."""
+        self._by_probe = set()
+        self._heights = {}
         places: list[tuple[Block, Callable[[], None]]] = []
         seen: set[tuple[int, str, str]] = set()
         for spot in spots:
             location = locate_spot(tree, spot)
             if location is None:
                 continue
+            self._heights[_key(spot)] = location.height
+            if self._monitor is not None and not location.is_block_end:
+                continue
+            self._by_probe.add(_key(spot))
             key = (id(location.function), spot.toggle_id, spot.target)
-            if location.called is not None and key not in seen:
+            if self._monitor is None and location.called is not None and key not in seen:
                 seen.add(key)
                 places.append((location.called, self._called(spot)))
             places.append((location.reached, self._reached(spot)))
@@ -73,15 +87,16 @@ class ReachObserver:
         del module, target
         self._kernels.watch(plain, installed, [self._called(spot) for spot in spots])
         self._kernels.watch(plain, installed, [self._reached(spot) for spot in spots])
+        if installed is not plain and self._instrumented is not None:
+            probes.register(plain, installed, self._instrumented, has_forms=self._monitor is None)
         if self._monitor is None:
-            if installed is not plain and self._instrumented is not None:
-                probes.register(plain, installed, self._instrumented)
             return
-        by_patch: dict[Call, list[tuple[Spot, Callable[[], None]]]] = {}
-        for spot in spots:
-            by_patch.setdefault((spot.toggle_id, spot.target), []).append((spot, self._reached(spot)))
-        for reached in by_patch.values():
-            self._monitor.watch(plain, self._called(reached[0][0]), reached)
+        for code in {id(plain): plain, id(installed): installed}.values():
+            for patch in {_key(spot)[:2]: spot for spot in spots}.values():
+                own = [spot for spot in spots if _key(spot)[:2] == _key(patch)[:2]]
+                heard = [spot for spot in own if installed is plain or _key(spot) not in self._by_probe]
+                reached = [(self._in_full(spot), self._reached(spot)) for spot in heard]
+                self._monitor.watch(code, self._called(patch), reached)
 
     def step(self, toggle_id: str, target: str, step: Step) -> None:
         """See base.Observer. A wrapper is reached when it is called; that a value was read cannot be seen."""
@@ -102,9 +117,8 @@ class ReachObserver:
         if self.calls or self.reaches:
             self.calls.clear()
             self.reaches.clear()
-            if self._monitor is None:
-                probes.rearm_all()
-            else:
+            probes.rearm_all()
+            if self._monitor is not None:
                 self._monitor.rearm_all()
             for known, toggle_id, target in self._wraps:
                 step = known()
@@ -123,11 +137,22 @@ class ReachObserver:
             self.reaches.add(key)
             _safely(self._tell_reach, key)
 
+    def _in_full(self, spot: Spot) -> Spot:
+        """The spot of a deletion with all lines of the statement that stands there."""
+        if spot.indent is None:
+            return spot
+        first = spot.lines[0]
+        return replace(spot, lines=tuple(range(first, first + self._heights.get(_key(spot), 1))), indent=None)
+
     def _called(self, spot: Spot) -> Callable[[], None]:
         return functools.partial(self.note_call, (spot.toggle_id, spot.target))
 
     def _reached(self, spot: Spot) -> Callable[[], None]:
-        return functools.partial(self.note_reach, (spot.toggle_id, spot.target, spot.edit_index))
+        return functools.partial(self.note_reach, _key(spot))
+
+
+def _key(spot: Spot) -> Reach:
+    return spot.toggle_id, spot.target, spot.edit_index
 
 
 class _Kernels:

@@ -79,14 +79,14 @@ class ProbedFunction:
     """
 
     def __init__(
-        self, plain: CodeType, installed: CodeType, probes: tuple[Probe, ...], source: Instrumented
+        self, plain: CodeType, installed: CodeType, probes: tuple[Probe, ...], source: Instrumented | None
     ) -> None:
         self._plain = weakref.ref(plain)
         # Nobody else keeps the code of a module, in which the code of its lambdas is.
         self._kept = plain if plain.co_name == "<module>" else None
         self._installed = installed
         self._forms = [installed]
-        self._source: Instrumented | None = source
+        self._source = source
         self.probes = probes
         self.present = installed
 
@@ -177,14 +177,17 @@ def insert(tree: ast.AST, places: Sequence[tuple[Block, Callable[[], None]]]) ->
     return Instrumented(tree, probes)
 
 
-def register(plain: CodeType, installed: CodeType, source: Instrumented) -> None:
-    """Learn which function the probes of `source` that are in `installed` belong to."""
+def register(plain: CodeType, installed: CodeType, source: Instrumented, *, has_forms: bool = True) -> None:
+    """Learn which function the probes of `source` that are in `installed` belong to.
+
+    Without forms all of its probes stay until the last one was hit.
+    """
     names = set(_probe_names(installed))
     # The probes of functions in a module, which are told of first, are not the module's own.
     probes = tuple(
         probe for probe in source.probes if probe.name in names and _by_name[probe.name][1] is None
     )
-    function = ProbedFunction(plain, installed, probes, source)
+    function = ProbedFunction(plain, installed, probes, source if has_forms else None)
     _functions[id(installed)] = _functions[id(plain)] = function
     for probe in probes:
         _by_name[probe.name] = (probe, function)

@@ -84,6 +84,10 @@ class Location:
     reached: Block
     called: Block | None
     function: FunctionNode | ast.Lambda | None
+    # Whether it is behind the last statement of a block, where a deleted one stood.
+    is_block_end: bool = False
+    # How many lines the statement has that is reached.
+    height: int = 1
 
 
 def locate_spot(tree: ast.AST, spot: Spot) -> Location | None:
@@ -98,8 +102,8 @@ def locate_spot(tree: ast.AST, spot: Spot) -> Location | None:
         lambdas = _lambdas(found.statement, spot)
         if lambdas:
             return Location(LambdaBlock(lambdas[0]), LambdaBlock(lambdas[0]), lambdas[0])
-        return Location(_before(found), None, None)
-    return Location(_before(found), start_of(function), function)
+        return Location(_before(found), None, None, found.after, found.last - found.first + 1)
+    return Location(_before(found), start_of(function), function, found.after, found.last - found.first + 1)
 
 
 def start_of(function: FunctionNode) -> StatementBlock:
