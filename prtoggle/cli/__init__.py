@@ -33,7 +33,6 @@ COMMANDS = {
     "new": ("prtoggle.cli.new", "new_command"),
     "run": ("prtoggle.cli.run", "run_command"),
     "verify": ("prtoggle.cli.verify", "verify_command"),
-    "verify": ("prtoggle.cli.verify", "verify_command"),
 }
 
 
