@@ -101,6 +101,8 @@ def matches(expected: str, got: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_what_a_page_shows_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if any("kvcore" in block.text for block in blocks(page) if block.mark in {"python", "console"}):
+        pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "page"}
     for block in blocks(page):
@@ -147,16 +149,16 @@ def test_the_index_leads_to_every_page() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_a_command_is_described(command: str) -> None:
     module, attribute = COMMANDS[command]
-    options = {
-        max(parameter.opts, key=len)
+    options = [
+        parameter.opts
         for parameter in getattr(importlib.import_module(module), attribute).params
         if isinstance(parameter, click.Option)
-    }
+    ]
     pages = [ROOT / "docs/cli.md", ROOT / f"docs/{command}.md"]
     text = "".join(page.read_text(encoding="utf-8") for page in pages if page.exists())
 
     assert f"`{command}" in text
-    assert {option for option in options if option not in text} == set()
+    assert not [spellings for spellings in options if not any(name in text for name in spellings)]
 
 
 @pytest.mark.parametrize(("package", "pages"), [("prtoggle", "docs/*.md"), ("kvcore", "docs/kvcore/*.md")])
