@@ -7,13 +7,14 @@ compiled from the definition that the target names.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prtoggle.errors import TargetError, UnsupportedTargetError
@@ -34,6 +35,7 @@ _COMPILED: Final = {
 }
 
 _MAX_PEELED: Final = 400
+_MAX_CONTAINER: Final = 32
 
 Trail = tuple[tuple[Mapping[str, object], str, object], ...]
 
@@ -166,6 +168,19 @@ def functions_behind(
                 pending.append((inner, (*way, holder)))
 
 
+def opened(raw: object, target: str) -> tuple[object, ...]:
+    """Everything that peeling opens, `raw` first: what may derive from a function that it does not find."""
+    found = [raw]
+    seen = {id(raw)}
+    for holder in found:
+        refuse_compiled(holder, target)
+        for inner in _inside(holder):
+            if id(inner) not in seen and len(seen) < _MAX_PEELED:
+                seen.add(id(inner))
+                found.append(inner)
+    return tuple(found)
+
+
 def refuse_compiled(holder: object, target: str) -> None:
     """Raise UnsupportedTargetError for an object that was compiled once and cannot follow its function."""
     for kind in type(holder).__mro__[:-1]:
@@ -204,8 +219,23 @@ def _instance_values(holder: object) -> list[object]:
     try:
         values: dict[str, object] = object.__getattribute__(holder, "__dict__")
     except (AttributeError, TypeError):
-        return []
-    return list(values.values()) if type(values) is dict else []
+        return _slot_values(holder)
+    return [*values.values(), *_slot_values(holder)] if type(values) is dict else []
+
+
+def _slot_values(holder: object) -> list[object]:
+    slots = [
+        slot
+        for base in type(holder).__mro__
+        if "__slots__" in vars(base)
+        for slot in vars(base).values()
+        if type(slot) is MemberDescriptorType
+    ]
+    values = []
+    for slot in slots:
+        with contextlib.suppress(AttributeError):
+            values.append(slot.__get__(holder))
+    return values
 
 
 def _content(cell: CellType) -> list[object]:
@@ -215,10 +245,15 @@ def _content(cell: CellType) -> list[object]:
         return []
 
 
-def _callables(values: Iterable[object]) -> Iterator[object]:
+def _callables(values: Iterable[object], depth: int = 2) -> Iterator[object]:
     for value in values:
         kind = type(value)
-        if kind is FunctionType or (
+        if kind in (list, tuple, dict):
+            # A decorator may keep its function in a small container.
+            if depth and len(value) <= _MAX_CONTAINER:  # type: ignore[arg-type]  # one of the three
+                inner = value.values() if isinstance(value, dict) else value
+                yield from _callables(list(inner), depth - 1)  # type: ignore[call-overload]  # one of the three
+        elif kind is FunctionType or (
             not isinstance(value, (type, ModuleType))
             and (_defines(kind, "__call__") or _defines(kind, "__get__"))
         ):
@@ -229,15 +264,18 @@ def _defines(kind: type, name: str) -> bool:
     return any(name in vars(base) for base in kind.__mro__)
 
 
-def search_process(module: ModuleType, qualname: str, first_line: int | None) -> list[Peeled]:
+def search_process(
+    module: ModuleType, qualname: str, first_line: int | None, raw: object, target: str
+) -> list[Peeled]:
     """All functions of the module with that qualified name, wherever they are: the last resort.
 
-    For functions that a decorator put away where peeling does not reach. Costs milliseconds per 100,000
-    objects.
+    For functions that a decorator put away where peeling of `raw` does not reach. Costs milliseconds per
+    100,000 objects.
     """
     namespace = vars(module)
+    holders = opened(raw, target)
     return [
-        Peeled(item, ())
+        Peeled(item, holders)
         for item in gc.get_objects()
         if type(item) is FunctionType
         and item.__globals__ is namespace

@@ -111,7 +111,8 @@ class LivePlanner:
         if kind == "class":
             return self._by_place(wanted), None
         if kind == "function" and _may_be_hidden(raw, wanted.module, nodes):
-            found = search_process(wanted.module, code_qualname(wanted.resolved.qualname), None)
+            qualname = code_qualname(wanted.resolved.qualname)
+            found = search_process(wanted.module, qualname, None, raw, wanted.target)
             if found:
                 return [self._edited(wanted, peeled, attribute, nested=False) for peeled in found], None
         if kind == "assignment":
@@ -200,7 +201,8 @@ class LivePlanner:
         target = f"{module.__name__}.{qualname}"
         attribute = find_attribute(module, qualname, target)
         name = code_qualname(qualname)
-        for found in peel(attribute.raw, name, target) or search_process(module, name, line):
+        raw = attribute.raw
+        for found in peel(raw, name, target) or search_process(module, name, line, raw, target):
             if self._is_own(found.function, module) and found.function.__code__.co_firstlineno == line:
                 site = self._sites.site_of(found, attribute, target, source.path)
                 return Edited(
