@@ -56,31 +56,16 @@ def simulate(
     soon as the stack breaks a promise, ConfigurationError when no such stack can be built.
     """
     stack = build_stack(config)
-    requests = [
-        shrink(request, prompt_factor=config.prompt_shrink, output_factor=config.output_shrink)
-        for request in requests
-    ]
-    lengths = [Lengths(request.input_len, request.output_len) for request in requests]
     result = SimulationResult(
-        requests=len(requests),
-        cut_to_context=sum(cut_to_context(one, config.context_len) != one for one in lengths),
-        pool_size=stack.size,
-        shares_prefixes=config.cache != "chunk",
+        requests=len(requests), pool_size=stack.size, shares_prefixes=config.cache != "chunk"
     )
     guard = Guard(stack.rows.max_context_len)
     checks = Checks(stack, guard, result, every_step=config.check == "every-step")
-    queue = WaitingQueue(
-        requests,
-        partial(
-            make_req,
-            context_len=config.context_len,
-            block_len=TRACE_BLOCK // config.prompt_shrink,
-            vocab_size=VOCAB_SIZE if config.compute else None,
-        ),
-    )
+    queue = _make_queue(config, requests, result)
     executor = _make_executor(config, stack)
     admission = Admission(stack, queue, guard, result, chunk_size=config.chunk_size)
     clock, series = VirtualClock(), Series()
+    reception = Reception(stack, admission, clock, guard) if config.disaggregation else None
     loop = Loop(
         stack,
         queue,
@@ -91,20 +76,44 @@ def simulate(
         guard,
         result,
         series,
-        reception=Reception(stack, admission, clock, guard) if config.disaggregation else None,
+        reception=reception,
         overlap=config.overlap,
     )
     started = time.perf_counter()
     loop.run(on_progress)
     checks.at_end()
     result.wall_s = time.perf_counter() - started
-    result.compared_tokens = executor.compared
-    result.evicted_tokens = stack.tree_cache.evictions.num_tokens
-    result.evicted_window_tokens = stack.tree_cache.evictions.num_window_tokens
-    result.evicted_states = stack.tree_cache.evictions.num_states
-    result.tombstones = stack.tombstones()
     result.virtual_s = clock.now_ms / 1000.0
+    result.compared_tokens = executor.compared
+    _count_evictions(stack, result)
     return Outcome(result, series.samples)
+
+
+def _make_queue(
+    config: SimulationConfig, requests: Sequence[TraceRequest], result: SimulationResult
+) -> WaitingQueue:
+    """The requests, shrunk where that is asked for; counts those that do not fit the context."""
+    shrunk = [
+        shrink(request, prompt_factor=config.prompt_shrink, output_factor=config.output_shrink)
+        for request in requests
+    ]
+    lengths = [Lengths(request.input_len, request.output_len) for request in shrunk]
+    result.cut_to_context = sum(cut_to_context(one, config.context_len) != one for one in lengths)
+    make = partial(
+        make_req,
+        context_len=config.context_len,
+        block_len=TRACE_BLOCK // config.prompt_shrink,
+        vocab_size=VOCAB_SIZE if config.compute else None,
+    )
+    return WaitingQueue(shrunk, make)
+
+
+def _count_evictions(stack: Stack, result: SimulationResult) -> None:
+    evictions = stack.tree_cache.evictions
+    result.evicted_tokens = evictions.num_tokens
+    result.evicted_window_tokens = evictions.num_window_tokens
+    result.evicted_states = evictions.num_states
+    result.tombstones = stack.tombstones()
 
 
 def _make_executor(config: SimulationConfig, stack: Stack) -> Executor:
