@@ -63,7 +63,7 @@ def caches_around(moves: Sequence[Move]) -> list[functools._lru_cache_wrapper[ob
     return [
         item
         for item in gc.get_objects()
-        if isinstance(item, LRU_CACHE)
+        if type(item) is LRU_CACHE  # isinstance would ask proxies for their class, which may do anything
         and any(id(found.function) in functions for name in names for found in peel(item, name, name))
     ]
 

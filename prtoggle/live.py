@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from prtoggle.errors import TargetError, UnsupportedTargetError
 from prtoggle.spelling import near_names, or_none
@@ -194,20 +194,20 @@ def refuse_compiled(holder: object, target: str) -> None:
 
 def _inside(holder: object) -> Iterator[object]:
     """What a decorator may have put inside `holder`; only things that can lead to a function."""
+    # Asked of the type, never by isinstance: a proxy would look up what it stands for to tell its class.
     kind = type(holder)
     if kind is FunctionType:
         assert isinstance(holder, FunctionType), holder
         yield from _callables(vars(holder).values())
         for cell in holder.__closure__ or ():
             yield from _callables(_content(cell))
-    elif isinstance(holder, (staticmethod, classmethod, MethodType)):
-        yield holder.__func__
-    elif isinstance(holder, property):
-        if holder.fget is not None:
-            yield holder.fget
-    elif isinstance(holder, (functools.partial, functools.partialmethod, functools.cached_property)):
-        yield holder.func
-    elif not isinstance(holder, (type, ModuleType)):
+    elif issubclass(kind, (staticmethod, classmethod, MethodType)):
+        yield cast("MethodType", holder).__func__
+    elif issubclass(kind, property):
+        yield cast("property", holder).fget
+    elif issubclass(kind, (functools.partial, functools.partialmethod, functools.cached_property)):
+        yield cast("functools.partial[object]", holder).func
+    elif not issubclass(kind, (type, ModuleType)):
         # A wrapt proxy serves `__wrapped__` from its type: a plain read. Anything else keeps it in
         # `__dict__`.
         if _defines(type(holder), "__wrapped__"):
@@ -254,7 +254,7 @@ def _callables(values: Iterable[object], depth: int = 2) -> Iterator[object]:
                 inner = value.values() if isinstance(value, dict) else value
                 yield from _callables(list(inner), depth - 1)  # type: ignore[call-overload]  # one of the three
         elif kind is FunctionType or (
-            not isinstance(value, (type, ModuleType))
+            not issubclass(kind, (type, ModuleType))
             and (_defines(kind, "__call__") or _defines(kind, "__get__"))
         ):
             yield value
