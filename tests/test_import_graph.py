@@ -76,17 +76,24 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
-def test_every_module_of_prtoggle_has_a_room() -> None:
-    rooms = {room(module) for module in modules("prtoggle")} - {"__init__", "__main__"}
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_has_a_room_and_every_room_a_line(package: str) -> None:
+    rooms = {room(module) for module in modules(package)} - {"__init__", "__main__"}
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    described = {
+        name for row in re.findall(r"^\|[^|]*\|([^|]*)\|", page, re.MULTILINE) for name in row.split("`")
+    }
 
-    assert rooms <= set(layers("prtoggle")), "add the room to the list in docs/architecture.md"
+    assert rooms == set(layers(package)), "the list in docs/architecture.md names each room, and no other"
+    assert rooms <= described, "give the room a line in the table below the list"
 
 
-def test_rooms_of_prtoggle_import_only_rooms_above_them() -> None:
-    rank = layers("prtoggle")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_rooms_import_only_rooms_above_them(package: str) -> None:
+    rank = layers(package)
     wrong = [
         f"{importer} imports {imported}"
-        for importer, imported in edges("prtoggle")
+        for importer, imported in edges(package)
         if room(imported) in rank and room(importer) in rank and rank[room(imported)] > rank[room(importer)]
     ]
 
