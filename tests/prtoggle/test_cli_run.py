@@ -245,7 +245,7 @@ def test_many_processes_that_only_waited_are_counted(project: Project) -> None:
     [
         ("{target: app.core.LIMIT, value: 5}", None),
         ("{target: app.core.LIMIT, edits: [{match: LIMIT = 3, replacement: LIMIT = 5}]}", None),
-        ("{target: app.core.other, edits: [{match: flag=False, replacement: flag=True}]}", None),
+        ("{target: app.core.other, edits: [{match: flag=False, replacement: flag=True}]}", True),
         ("{target: app.core.answer, wrap: 'app.old:answer'}", True),
         ("{target: os.path.basename, wrap: 'app.old:answer'}", True),
         ("{target: os.curdir, value: ':'}", None),
