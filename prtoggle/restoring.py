@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from prtoggle.definitions import bound_in, bound_names
 from prtoggle.errors import PrToggleError, RestoreError
 from prtoggle.installers.value import plan_edited
+from prtoggle.live import find_attribute, functions_behind
+from prtoggle.quiet import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.births import Birth, Births
+    from prtoggle.births import Birth, Births, Unit
     from prtoggle.definitions import ScopeNode
     from prtoggle.installers.base import Step
     from prtoggle.site_maker import SiteMaker
@@ -40,16 +42,43 @@ def born_plan(last: Sequence[Slot], births: Births, maker: SiteMaker) -> tuple[l
                         target=f"{birth.name}.{unit.qualname}",
                     )
                 if slot in unit.slots and unit.code is not None:
-                    sites += [site for site in maker.born_sites(birth, unit) if slot in site.shown]
+                    made = maker.born_sites(birth, unit)
+                    if not made:
+                        _refuse_exchanged(birth, unit, births)
+                    sites += [site for site in made if slot in site.shown]
             if birth.outside_of(slot):
                 steps += _constants(slot, birth)
     return sites, steps
 
 
+def _refuse_exchanged(birth: Birth, unit: Unit, births: Births) -> None:
+    """Raise RestoreError when nothing runs the unit's code, and the function that should runs other code."""
+    module, target = sys.modules.get(birth.name), f"{birth.name}.{unit.qualname}"
+    if module is None:
+        return
+    try:
+        raw = find_attribute(module, unit.qualname, target).raw
+        found = functions_behind(
+            raw,
+            target,
+            lambda function: function.__qualname__ == unit.qualname and function.__globals__ is vars(module),
+        )
+        exchanged = any(births.of_code(peeled.function.__code__) is None for peeled in found)
+    except PrToggleError:
+        # The name is gone, and the function with it.
+        return
+    if exchanged:
+        raise RestoreError(
+            f"{target}: somebody else exchanged the function's code after it was loaded reverted; nothing "
+            "was changed, so that their change is not lost. Undo theirs first",
+            target=target,
+        )
+
+
 def _constants(slot: Slot, birth: Birth) -> list[Step]:
     """Steps that give module constants and class attributes their unedited values."""
     module = sys.modules.get(birth.name)
-    tree = ast.parse(birth.source.text)
+    tree = parse(birth.source.text)
     steps: dict[str, Step] = {}
     for splice in birth.outside_of(slot):
         line = birth.source.line_of(splice.start)

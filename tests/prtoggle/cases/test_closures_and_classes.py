@@ -120,7 +120,7 @@ def test_a_class_cell_that_an_edit_adds(
     if world.moment == LIVE:
         module = world.load()
         with pytest.raises(
-            prtoggle.UnsupportedTargetError, match="case.Q.go.*__class__.*before the module is loaded"
+            prtoggle.UnsupportedTargetError, match=r"case\.Q\.go.*__class__.*before the module is loaded"
         ):
             prtoggle.revert(wanted)
         assert eval(call, vars(module)) == fixed
