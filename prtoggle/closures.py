@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prtoggle.errors import RestoreError
 from prtoggle.installers.in_place import LRU_CACHE, installed_code
 from prtoggle.live import peel
+from prtoggle.quiet import parse
 from prtoggle.recompile import nested_codes
 from prtoggle.variants import KINDS
 
@@ -79,7 +80,7 @@ def _made_alike(before: str, after: str) -> set[str]:
 
 def _headers(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.Lambda):
             found.setdefault("<lambda>", []).append(ast.dump(node.args))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -20,13 +20,13 @@ from prtoggle.errors import ConflictError, PrToggleError, RestoreError
 from prtoggle.flips import flip_off, flip_on, is_current, is_plain
 from prtoggle.live_plan import LivePlanner
 from prtoggle.loading import Loading
-from prtoggle.overview import overview
+from prtoggle.overview import announce, overview
 from prtoggle.planning import PlanMaker
 from prtoggle.restoring import born_plan
 from prtoggle.site_maker import SiteMaker
 from prtoggle.sites import SiteRegistry
 from prtoggle.slots import Slot
-from prtoggle.states import Activated, Armed, Restored
+from prtoggle.states import Restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -146,8 +146,8 @@ class Engine:
                 slot.handles += 1
                 self._active[slot] = None
                 self._related = self._related or slot.is_related
-            if new:
-                self._report(new)
+            if new and self._subscribers:
+                announce(new, self._births, self.emit)
             return Handle(self, slots)
 
     def _flipped_on(self, toggles: Sequence[Toggle]) -> Slot | None:
@@ -161,7 +161,7 @@ class Engine:
         self._active[slot] = None
         self._flipped(slot)
         if self._subscribers:
-            self._report([slot])
+            announce([slot], self._births, self.emit)
         return slot
 
     def _flipped(self, slot: Slot) -> None:
@@ -237,29 +237,6 @@ class Engine:
             slot.plan and (slot.plan.sites or slot.plan.steps) for slot in slots
         ):
             forget_compiled()
-
-    def _report(self, new: Sequence[Slot]) -> None:
-        if not self._subscribers:
-            return
-        for slot in new:
-            waiting = {id(item.patch): item for item in slot.plan.waiting} if slot.plan else {}
-            for patch in slot.toggle.patches:
-                item = waiting.get(id(patch))
-                if item is not None:
-                    self.emit(Armed(slot.id, patch.target, item.module))
-            for state in overview([slot], self._births)[0].patches:
-                if state.state == "active":
-                    self.emit(
-                        Activated(
-                            slot.id,
-                            state.target,
-                            state.module,
-                            state.module_file,
-                            state.mode,
-                            "live",
-                            state.note,
-                        )
-                    )
 
     def release(self, slots: Sequence[Slot]) -> None:
         """Give up one hold on each of `slots`; those that nobody holds any more are restored, all or none.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prtoggle.errors import EditError, UnsupportedTargetError
+from prtoggle.quiet import parse
 from prtoggle.recompile import future_flags
 from prtoggle.signature import Evaluator, Extras, edited_extras
 from prtoggle.source_text import split_lines
@@ -81,8 +82,8 @@ def header_extras(basis: Basis, edited: str) -> Extras:
     statement around a lambda.
     """
     region = basis.region
-    old_tree = ast.parse(region.framed(apply_splices(region.text, basis.splices)))
-    new_tree = ast.parse(region.framed(edited))
+    old_tree = parse(region.framed(apply_splices(region.text, basis.splices)))
+    new_tree = parse(region.framed(edited))
     old, new = definition(basis, old_tree), definition(basis, new_tree)
     if isinstance(old, ast.Lambda) or isinstance(new, ast.Lambda):
         if _around(old_tree, old) != _around(new_tree, new):

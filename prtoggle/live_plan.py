@@ -7,7 +7,6 @@ and gives messages the file's line numbers. Nothing is changed here.
 
 from __future__ import annotations
 
-import ast
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,10 +25,12 @@ from prtoggle.live import (
 )
 from prtoggle.live_refusals import not_editable, outside_functions
 from prtoggle.outer_functions import function_around
+from prtoggle.quiet import parse
 from prtoggle.source_text import ModuleSource
 from prtoggle.splices import moved_splice
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Sequence
     from types import ModuleType
 
@@ -135,7 +136,7 @@ class LivePlanner:
         path = str(wanted.resolved.file)
         source = ModuleSource(path, "".join(self._sites.lines(path, vars(wanted.module))))
         try:
-            return source, ast.parse(source.text)
+            return source, parse(source.text)
         except (SyntaxError, ValueError) as error:
             raise StaleSourceError(
                 f"{wanted.target}: {path} was changed after its import, and is no valid Python now: {error}",
@@ -235,7 +236,7 @@ def _splices_in(site: Site, wanted: Wanted, *, nested: bool) -> tuple[Splice, ..
             last = first + region.end - region.start - 1
             found = plan_lines(source, first, last, wanted.resolved.text, wanted.patch, wanted.toggle_id)
         if found is None:
-            tree = ast.parse(source.text)
+            tree = parse(source.text)
             found = plan_patch(source, tree, *wanted[1:], firstlineno=None if nested else first)
         return tuple(moved_splice(splice, -len(region.frame.prefix)) for splice in found)
     except (PrToggleError, SyntaxError):
@@ -246,7 +247,7 @@ def _splices_in_module(region: Region, wanted: Wanted, *, nested: bool) -> tuple
     """The same, matched in the whole module: with the file's line numbers in what it raises."""
     source = ModuleSource(region.path, "".join(region.lines))
     first = None if nested else region.start + 1
-    splices = plan_patch(source, ast.parse(source.text), *wanted[1:], firstlineno=first)
+    splices = plan_patch(source, parse(source.text), *wanted[1:], firstlineno=first)
     return _within(region, source, splices, wanted.target)
 
 

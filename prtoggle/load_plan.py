@@ -11,6 +11,7 @@ from prtoggle.edits import plan_patch
 from prtoggle.errors import TargetModuleError, UnsupportedTargetError
 from prtoggle.integrity import edit_module
 from prtoggle.module_code import ModuleEdits
+from prtoggle.quiet import compiling, parse
 from prtoggle.source_text import ModuleSource, decode_source
 from prtoggle.value_source import plan_value
 
@@ -40,6 +41,13 @@ def plan_file(
     name: str, source: ModuleSource, wanted: Sequence[tuple[Slot, ResolvedTarget, Patch]]
 ) -> ModuleEdits:
     """What all `wanted` patches make of a file. Raises a PrToggleError leaf naming target and toggles."""
+    with compiling(source.text):
+        return _planned(name, source, wanted)
+
+
+def _planned(
+    name: str, source: ModuleSource, wanted: Sequence[tuple[Slot, ResolvedTarget, Patch]]
+) -> ModuleEdits:
     try:
         tree = ast.parse(source.text)
     except (SyntaxError, ValueError) as error:
@@ -60,7 +68,7 @@ def refuse_missing_imports(source: ModuleSource, resolved: ResolvedTarget, targe
 
     Looked at are the imports that surely run: those that stand in the module itself, not in a block.
     """
-    for statement in ast.parse(source.text).body:
+    for statement in parse(source.text).body:
         for name in _imported(statement):
             if name not in sys.modules and not _is_there(name):
                 raise TargetModuleError(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from prtoggle.births import Birth, Unit
 from prtoggle.cells import mention, uses_class_cell
 from prtoggle.outer_functions import first_line, outer_functions
+from prtoggle.quiet import parse
 from prtoggle.recompile import moved
 from prtoggle.source_text import ModuleSource
 from prtoggle.splices import EditedLines, apply_splices, edited_line_map, moved_splice
@@ -93,7 +94,7 @@ def compile_edited(
     into it; its line numbers are changed. `like` is the record of the same module compiled before: its file
     names are used again.
     """
-    tree = ast.parse(module.edited) if tree is None else tree
+    tree = parse(module.edited) if tree is None else tree
     edited = ModuleSource(module.source.path, module.edited)
     offsets = Offsets(module.splices)
     found = _units(module, edited, tree, offsets, like)
@@ -120,8 +121,7 @@ def _keep_class_cells(module: ModuleEdits, found: Sequence[tuple[Unit, FunctionN
     if all(uses_class_cell(node) for _, node in found):
         return
     original = {
-        (qualname, first_line(node)): node
-        for qualname, node in outer_functions(ast.parse(module.source.text))
+        (qualname, first_line(node)): node for qualname, node in outer_functions(parse(module.source.text))
     }
     for unit, node in found:
         before = original.get((unit.qualname, unit.start + 1))

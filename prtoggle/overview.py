@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from prtoggle.states import PatchState, ToggleState
+from prtoggle.states import Activated, Armed, PatchState, ToggleState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prtoggle.births import Births
     from prtoggle.slots import Slot, Waiting
     from prtoggle.spec import Patch
-    from prtoggle.states import State
+    from prtoggle.states import Event, State
 
 
 def overview(slots: Sequence[Slot], births: Births) -> list[ToggleState]:
@@ -68,3 +68,17 @@ def _module(slot: Slot, patch: Patch) -> tuple[str | None, str | None]:
     if resolved is None:
         return patch.target.partition(":")[0], None
     return resolved.module, str(resolved.file)
+
+
+def announce(new: Sequence[Slot], births: Births, emit: Callable[[Event], None]) -> None:
+    """Tell what came of toggles that have just been reverted: patches wait, or are in effect already."""
+    for slot in new:
+        waiting = {id(item.patch): item for item in slot.plan.waiting} if slot.plan else {}
+        for patch in slot.toggle.patches:
+            item = waiting.get(id(patch))
+            if item is not None:
+                emit(Armed(slot.id, patch.target, item.module))
+        for state in overview([slot], births)[0].patches:
+            if state.state == "active":
+                place = (state.module, state.module_file)
+                emit(Activated(slot.id, state.target, *place, state.mode, "live", state.note))

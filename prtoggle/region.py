@@ -10,7 +10,6 @@ frame, give what the compiler would have made of them when the module was loaded
 
 from __future__ import annotations
 
-import ast
 import inspect
 import linecache
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prtoggle.cells import mention
 from prtoggle.errors import StaleSourceError, UnsupportedTargetError
 from prtoggle.outer_functions import first_line, outer_functions
+from prtoggle.quiet import compiling, parse
 from prtoggle.recompile import (
     block_end,
     codes_at,
@@ -34,6 +34,7 @@ from prtoggle.recompile import (
 from prtoggle.source_text import ModuleSource
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Iterator, Sequence
     from types import CodeType
 
@@ -137,7 +138,8 @@ def find_region(
 def _ordinal(region: Region, code: CodeType, text: str) -> int | None:
     shift = region.frame.shift
     try:
-        root = region.frame.compiled(region.framed(text))
+        with compiling(text if region.frame.shift else region.framed(text)):
+            root = region.frame.compiled(region.framed(text))
     except (SyntaxError, ValueError):
         return None
     line = region.start + 1 - shift
@@ -158,7 +160,7 @@ def _as_compiled(code: CodeType) -> CodeType:
 
 
 def _with_mention(region: Region, text: str, line: int, names: Sequence[str]) -> CodeType | None:
-    tree = ast.parse(region.framed(text))
+    tree = parse(region.framed(text))
     for qualname, node in outer_functions(tree):
         if qualname == region.qualname and first_line(node) == line:
             mention(node, names)

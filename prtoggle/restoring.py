@@ -35,20 +35,33 @@ def born_plan(last: Sequence[Slot], births: Births, maker: SiteMaker) -> tuple[l
             if slot in birth.put_back:
                 continue
             for unit in birth.units:
-                if slot in unit.slots and unit.code is None and birth.rewritten:
-                    raise RestoreError(
-                        f"{birth.name}.{unit.qualname} was compiled by a loader that rewrites sources, and "
-                        "its code cannot be told from the module's; end the process, or leave the toggle on",
-                        target=f"{birth.name}.{unit.qualname}",
-                    )
-                if slot in unit.slots and unit.code is not None:
-                    made = maker.born_sites(birth, unit)
-                    if not made:
-                        _refuse_exchanged(birth, unit, births)
-                    sites += [site for site in made if slot in site.shown]
+                if slot in unit.slots:
+                    sites += [site for site in _sites(birth, unit, births, maker) if slot in site.shown]
             if birth.outside_of(slot):
                 steps += _constants(slot, birth)
     return sites, steps
+
+
+def _sites(birth: Birth, unit: Unit, births: Births, maker: SiteMaker) -> list[Site]:
+    """The sites of the functions that were made from one edited function; none for dead code."""
+    target = f"{birth.name}.{unit.qualname}"
+    if unit.code is None:
+        if birth.rewritten:
+            raise RestoreError(
+                f"{target} was compiled by a loader that rewrites sources, and its code cannot be told from the "
+                "module's; end the process, or leave the toggle on",
+                target=target,
+            )
+        return []
+    try:
+        made = maker.born_sites(birth, unit)
+    except RestoreError:
+        raise
+    except PrToggleError as error:
+        raise RestoreError(f"{target} cannot be restored in this process: {error}", target=target) from error
+    if not made:
+        _refuse_exchanged(birth, unit, births)
+    return made
 
 
 def _refuse_exchanged(birth: Birth, unit: Unit, births: Births) -> None:
@@ -91,8 +104,8 @@ def _constants(slot: Slot, birth: Birth) -> list[Step]:
                 steps[name] = plan_edited(module, name, target, birth.edited, birth.source.text)
         except PrToggleError as error:
             raise RestoreError(
-                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that "
-                f"ran when {birth.name} was loaded, and it cannot be put back. {error} End the process, or "
+                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a "
+                f"statement that ran when {birth.name} was loaded, and it cannot be put back. {error} End the process, or "
                 "leave the toggle on",
                 target=splice.target,
             ) from error

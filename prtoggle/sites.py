@@ -7,12 +7,12 @@ toggles a lookup and an exchange.
 
 from __future__ import annotations
 
-import ast
 import weakref
 from typing import TYPE_CHECKING
 
 from prtoggle.empty_blocks import fill_blocks
 from prtoggle.installers.in_place import LiveFunction
+from prtoggle.quiet import parse
 from prtoggle.splices import apply_splices, merge, moved_splice
 from prtoggle.variants import build
 from prtoggle.virtual_file import ensure_readable
@@ -95,7 +95,7 @@ class Site:
         source, offset = region.source, len(region.frame.prefix)
         splices = [moved_splice(splice, offset) for slot in slots for splice in self._splices[slot]]
         if any(splice.is_deletion for splice in splices):
-            splices = fill_blocks(source, ast.parse(source.text), splices)
+            splices = fill_blocks(source, parse(source.text), splices)
         return merge([moved_splice(splice, -offset) for splice in splices])
 
     def prepare(self, slots: Slots, observer: Observer | None = None) -> None:

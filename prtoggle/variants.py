@@ -18,6 +18,7 @@ from prtoggle.errors import EditError, UndefinedNameError, UnsupportedTargetErro
 from prtoggle.headers import AT_LOAD, Basis, definition, header_extras, reaches_header
 from prtoggle.installers.base import Variant
 from prtoggle.names import undefined_in_code
+from prtoggle.quiet import compiling, parse
 from prtoggle.source_text import split_lines
 from prtoggle.splices import apply_splices, edited_line_map
 from prtoggle.spots import spot_of
@@ -71,7 +72,8 @@ def build(
 
 def _compiled(basis: Basis, source: str | ast.Module, name: str, toggle_ids: Sequence[str]) -> CodeType:
     try:
-        code = basis.region.compile(source, name)
+        with compiling(source if isinstance(source, str) else basis.region.text):
+            code = basis.region.compile(source, name)
     except SyntaxError as error:
         raise EditError(
             f"{basis.target}: with {_names(toggle_ids)} the source is not valid Python: {error.msg}: "
@@ -104,7 +106,7 @@ def _with_cells(basis: Basis, edited: str, code: CodeType, name: str) -> CodeTyp
             target=basis.target,
         )
     dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
-    tree = ast.parse(basis.region.framed(edited))
+    tree = parse(basis.region.framed(edited))
     _mention(basis, tree, dropped)
     kept = _compiled(basis, tree, name, ())
     assert kept.co_freevars == basis.code.co_freevars, (kept.co_freevars, basis.code.co_freevars)
@@ -168,7 +170,7 @@ def _probed(
     installed = None
     if spots and observer.needs_probes(spots):
         region = basis.region
-        tree = ast.parse(region.framed(edited))
+        tree = parse(region.framed(edited))
         dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
         if dropped:
             _mention(basis, tree, dropped)

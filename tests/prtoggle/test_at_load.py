@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import warnings
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -457,3 +458,25 @@ def test_patches_of_one_toggle_in_several_modules_arrive_one_by_one(modules: Mod
         importlib.import_module(second)
         assert prtoggle.active()[0].state == "active"
     assert (sys.modules[first].f(0), sys.modules[second].f(0)) == (1, 1)
+
+
+NOISY = 'def f(x):\n    a = "\\d" is x\n    b = 1\n    return b\n'
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_compiler_does_not_warn_again_of_what_it_warned_of(modules: Modules) -> None:
+    name = modules.write(NOISY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = importlib.import_module(name)
+    toggle = make_toggle(f"{name}.f", ("b = 1", "b = 2"))
+    with prtoggle.reverted(toggle):
+        assert module.f(1) == 2
+    assert module.f(1) == 1
+    later = modules.write(NOISY)
+    with prtoggle.reverted(make_toggle(f"{later}.f", ("b = 1", "b = 2"))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = importlib.import_module(later)
+        assert module.f(1) == 2
+    assert module.f(1) == 1

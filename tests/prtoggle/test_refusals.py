@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from typing import NamedTuple
 
 import pytest
@@ -165,3 +166,17 @@ def test_a_change_elsewhere_in_the_file_does_not_matter(modules: Modules) -> Non
     path.write_text(path.read_text().replace("return 1", "return 1000"))
     with prtoggle.reverted(make_toggle(f"{module.__name__}.f", ("y = x + 1", "y = x + 50"))):
         assert module.f(1) == 51
+
+
+def test_a_live_function_is_refused_where_threads_run_at_once(
+    modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name = modules.load("def f():\n    return 1\n"), modules.write("def f():\n    return 1\n")
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(prtoggle.UnsupportedTargetError, match=r"\.f: with the GIL off"):
+        prtoggle.revert(make_toggle(f"{module.__name__}.f", ("return 1", "return 2")))
+    assert module.f() == 1
+    handle = prtoggle.revert(make_toggle(f"{name}.f", ("return 1", "return 2")))
+    assert importlib.import_module(name).f() == 2
+    monkeypatch.undo()
+    handle.restore()
