@@ -78,8 +78,10 @@ def check_command(
     became of the code under each toggle since.
     """
     form = "json" if as_json else form
-    if (update or fix) and (source is not None or form != "text" or (update and fix)):
-        raise click.UsageError("--update and --fix stand alone, and without --source and --format")
+    if (update or fix) and (form != "text" or (update and fix)):
+        raise click.UsageError("--update and --fix stand alone, and without --format")
+    if fix and source is not None and not no_verify:
+        raise click.UsageError("guards cannot be run in a --source tree: give --no-verify with --fix")
     catalog = Catalog.discover()
     toggles = _chosen(catalog, ids, files, everything=everything)
     known = None if source is not None else [*catalog.ids(), *(toggle.id for toggle in toggles)]
@@ -96,7 +98,8 @@ def check_command(
         from prtoggle.cli.check_fix import heal  # noqa: PLC0415 (only here are specs written)
 
         left = heal(console(), results, catalog, around, locks, verify=not no_verify)
-        _print(console(), left)
+        if left:
+            _print(console(), left)
         return FINDING if left else 0
     else:
         _print(console(), results)
@@ -151,6 +154,8 @@ def _print(out: Console, results: Sequence[Judged]) -> None:
                     out.print(line, soft_wrap=True)
         if check.message:
             out.print(_indented(check.message), soft_wrap=True)
+        if judged.healed:
+            out.print(_indented("`check --fix` rewrites the spec"), soft_wrap=True)
     findings = sum(judged.is_finding for judged in results)
     out.print(f"{len(results)} checked, {findings} with findings", style="bold red" if findings else "bold")
 
@@ -162,8 +167,6 @@ def _drift_lines(drift: PatchDrift) -> Iterator[str]:
     yield _indented(f"{place}{drift.drift.value}: {drift.why}")
     if drift.decision:
         yield _indented(f"to decide: {drift.decision}")
-    if drift.healed is not None:
-        yield _indented("`check --fix` rewrites the spec")
 
 
 def _patch_line(patch: PatchCheck) -> str:

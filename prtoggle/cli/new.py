@@ -179,7 +179,8 @@ def _print_guards(out: Console, checks: Sequence[GuardCheck]) -> None:
 
 def _print_left_out(out: Console, draft: Draft) -> None:
     for item in draft.left_out:
-        out.print(f"{'cannot' if item.blocks else 'not'} taken out: {item.what} {item.why}", soft_wrap=True)
+        said = "cannot be taken out" if item.blocks else "left alone"
+        out.print(f"{said}: {item.what} {item.why}", soft_wrap=True)
     for name in draft.stays:
         why = "other code uses it too" if name in draft.used_still else "nothing uses it after the revert"
         out.print(f"stays: {name}; {why}", soft_wrap=True)

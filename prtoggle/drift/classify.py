@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from prtoggle.drift.carried import carry_over
@@ -12,7 +11,7 @@ from prtoggle.drift.elsewhere import Lost, look_elsewhere
 from prtoggle.drift.governed import creep
 from prtoggle.drift.healed_patch import merged_patch, same_definition
 from prtoggle.drift.locked_code import Today, named_definition, reverted_text
-from prtoggle.drift.merging import Merged, changes, merge_lines
+from prtoggle.drift.merging import Merged, changes, merge_lines, same_lines
 from prtoggle.errors import PrToggleError
 from prtoggle.source_text import split_lines
 
@@ -108,6 +107,13 @@ def _near(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchD
     target, wanted = lost.patch.target, "".join(merged.lines)
     if not merged.taken:
         return _already(lost.patch)
+    if merged.there:
+        return PatchDrift(
+            target,
+            Drift.EDITED_ON,
+            "part of the fix is not in today's code any more, the rest is: it was reworked",
+            decision="what does the function have to look like without the fix as it is today?",
+        )
     own = reverted_text(today.text, lost.locked.name, lost.patch) if check.status == "ok" else None
     healed = merged_patch(lost.patch, today, wanted, same_target=True)
     crept = _crept(lost, today, own or wanted) if own or healed else []
@@ -141,7 +147,7 @@ def _on(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchDri
             target, Drift.EDITED_NEAR, "the lines beside the edit changed; its own lines did not"
         )
     conflict = merged.conflicts[0]
-    before = _shown(conflict.base)
+    before = _shown(conflict.base, conflict.ours)
     if not any(line.strip() for line in conflict.ours):
         return PatchDrift(
             target,
@@ -152,14 +158,19 @@ def _on(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchDri
     return PatchDrift(
         target,
         Drift.EDITED_ON,
-        f"the fix's own lines were changed: {before} now reads {_shown(conflict.ours)}",
-        decision=f"what do these lines have to be without the fix? they were {_shown(conflict.theirs)}",
+        f"the fix's own lines were changed: {before} now reads {_shown(conflict.ours, conflict.base)}",
+        decision="what do these lines have to be without the fix? with it taken out they were "
+        f"{_shown(conflict.theirs, conflict.ours)}",
     )
 
 
-def _shown(lines: Sequence[str]) -> str:
-    text = " / ".join(line.strip() for line in lines if line.strip())
-    return f"`{text}`" if text else "nothing"
+def _shown(lines: Sequence[str], other: Sequence[str]) -> str:
+    """The lines that only one side of a conflict has, short enough for a sentence."""
+    there = {line.strip() for line in other}
+    own = [line.strip() for line in lines if line.strip() and line.strip() not in there]
+    own = [line for line in own if not line.startswith("#")] or own
+    text = " / ".join(own[:3]) + (" ..." if len(own) > 3 else "")
+    return f"`{text}`" if own else "nothing"
 
 
 def _crept(lost: Lost, today: Today, own: str) -> list[str]:
@@ -174,7 +185,7 @@ def _creep(lost: Lost, lines: Sequence[str]) -> PatchDrift:
     return PatchDrift(
         lost.patch.target,
         Drift.SCOPE_CREEP,
-        f"the edit now takes out {len(lines)} later lines too: `{shown}`",
+        f"the edit now also takes out what a later commit wrote: `{shown}`",
         decision="narrow the edit so that these lines stay, or accept them with `check --update`",
     )
 
@@ -182,9 +193,7 @@ def _creep(lost: Lost, lines: Sequence[str]) -> PatchDrift:
 def _same_place(lost: Lost, text: str, own: str) -> bool:
     """Whether the edit's lines today are, line for line, the ones that it was locked with."""
     fixed, now = split_lines(lost.locked.text), split_lines(text)
-    place: dict[int, int] = {}
-    for block in SequenceMatcher(None, fixed, now, autojunk=False).get_matching_blocks():
-        place |= {block.a + step: block.b + step for step in range(block.size)}
+    place = same_lines(fixed, now)
     then = _touched(fixed, split_lines(lost.reverted))
     return {place.get(line) for line in then} == set(_touched(now, split_lines(own)))
 

@@ -56,7 +56,19 @@ def look_elsewhere(lost: Lost, around: Surroundings, *, bodies_only: bool = Fals
             return _edited(lost, *next(pair for pair in merged if pair[0] is likely[0]), found)
         if likely:
             return _several(lost, likely, Drift.MOVED, "merge cleanly")
-    return _gone(lost, found)
+    named = _nearest(lost, [candidate for candidate in new if Evidence.NAME in candidate.evidence])
+    return _changed(lost, named[0], found) if len(named) == 1 else _gone(lost, found)
+
+
+def _changed(lost: Lost, candidate: Candidate, found: Sequence[Candidate]) -> PatchDrift:
+    """One definition has the name, and the fix does not merge out of it."""
+    return PatchDrift(
+        lost.patch.target,
+        Drift.MOVED,
+        f"seems to be {candidate.target} now ({WORDS[candidate.best]}), with the fix's own lines changed",
+        tuple(found),
+        decision=f"write the edit for {candidate.target} as it is today, or retire the toggle",
+    )
 
 
 def wanted_of(lost: Lost) -> Wanted:

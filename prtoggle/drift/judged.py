@@ -53,10 +53,13 @@ class Judged(NamedTuple):
     def healed(self) -> tuple[Patch | None, ...]:
         """The patches to write instead; empty unless every patch that needs it has one."""
         healed = tuple(None if drift is None else drift.healed for drift in self.drifts)
-        needing = [
-            drift for drift in self.drifts if drift is not None and drift.is_finding and drift.healed is None
-        ]
-        return healed if any(healed) and not needing else ()
+        if not any(healed):
+            return ()
+        for patch, drift in zip(self.check.patches, self.drifts, strict=True):
+            broken = patch.status != "ok" or (drift is not None and drift.is_finding)
+            if broken and (drift is None or drift.healed is None):
+                return ()
+        return healed
 
 
 @dataclass(slots=True)

@@ -6,11 +6,13 @@
 
 Changes of neighbouring lines do not conflict here, other than in most merge tools, as long as they touch no
 line in common and do not both insert at one place: edits beside a fix are what a later commit usually makes.
+Nor does a block that was only indented anew.
 """
 
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.errors import PrToggleError
@@ -36,6 +38,7 @@ class Merged(NamedTuple):
     """The merged lines; where there are conflicts, today's lines stand in their place.
 
     `taken` counts the places where a change of `theirs` went in, `there` those where today's text had it.
+    With both, the fix was reworked, and whether the rest of it can go out alone is for a person to say.
     """
 
     lines: list[str]
@@ -59,7 +62,7 @@ def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str])
         ) from error
     lines: list[str] = []
     conflicts: list[Conflict] = []
-    taken = there = 0
+    taken = 0
     for region in Merge3(list(base), list(ours), list(theirs)).merge_regions():
         kind, *at = region
         if kind == "conflict":
@@ -72,9 +75,71 @@ def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str])
         else:
             text = {"unchanged": base, "a": ours, "same": ours, "b": theirs}[kind]
             taken += kind == "b"
-            there += kind == "same"
             lines += text[at[0] : at[1]]
+    there = _there(base, ours, theirs)
+    moved = _reindented(base, ours, theirs) if conflicts and not there else None
+    if moved is not None:
+        return Merged(moved, (), 1, 0)
     return Merged(lines, tuple(conflicts), taken, there)
+
+
+def _there(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """How many changes of `theirs` are in `ours` already; blank lines do not count."""
+    made = {(first, last, tuple(ours[begin:end])) for first, last, begin, end in changes(base, ours)}
+    return sum(
+        (first, last, tuple(theirs[begin:end])) in made
+        for first, last, begin, end in changes(base, theirs)
+        if any(line.strip() for line in (*base[first:last], *theirs[begin:end]))
+    )
+
+
+def _reindented(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:
+    """The change of `theirs` in a text whose lines are the same ones but for their indentation.
+
+    A later commit that puts a block below an `if` or a `with` touches all its lines. Every line that the
+    change takes out, and the lines beside what it puts in, have to stand in `ours` in their order.
+    """
+    place = same_lines(base, ours)
+    done = list(ours)
+    for first, last, begin, end in sorted(changes(base, theirs), reverse=True):
+        lines = range(first, last) if first < last else range(first - 1, first + 1)
+        at = [place.get(line, -1) for line in lines]
+        if -1 in at or any(after - before != 1 for before, after in pairwise(at)):
+            return None
+        shift = _depth(ours[at[0]]) - _depth(base[lines[0]])
+        start, stop = (at[0], at[-1] + 1) if first < last else (at[-1], at[-1])
+        done[start:stop] = [_shifted(line, shift) for line in theirs[begin:end]]
+    return done
+
+
+def same_lines(base: Sequence[str], ours: Sequence[str]) -> dict[int, int]:
+    """Which line of `ours` each line of `base` has become, for those that are there, counted from 0.
+
+    A line may be indented anew together with a line next to it; alone in another block it is another line.
+    """
+    old, now = [line.strip() for line in base], [line.strip() for line in ours]
+    place: dict[int, int] = {}
+    for block in SequenceMatcher(None, old, now, autojunk=False).get_matching_blocks():
+        place |= {block.a + step: block.b + step for step in range(block.size)}
+    shift = {line: _depth(ours[at]) - _depth(base[line]) for line, at in place.items() if old[line]}
+    return {
+        line: at
+        for line, at in place.items()
+        if shift.get(line, 0) == 0
+        or any(
+            place.get(line + step) == at + step and shift.get(line + step) == shift[line] for step in (-1, 1)
+        )
+    }
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _shifted(line: str, by: int) -> str:
+    if not line.strip():
+        return line
+    return " " * by + line if by >= 0 else line[min(-by, _depth(line)) :]
 
 
 def _beside(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:

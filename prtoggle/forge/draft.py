@@ -185,6 +185,9 @@ def _function(draft: Draft, unit: FunctionUnit, today: _Today) -> None:
     if not merged.taken:
         draft.left_out.append(LeftOut(what, "is without the fix already in today's code", blocks=False))
         return
+    if merged.there:
+        draft.left_out.append(LeftOut(what, "was reworked: part of the fix is not in today's code any more"))
+        return
     lines = today.source.lines
     end = found.first - 1 + len(found.lines)
     wanted = "".join([*lines[: found.first - 1], *indented(merged.lines, base), *lines[end:]])

@@ -148,6 +148,20 @@ def hidden(n):
     return third
 
 
+def indented(n):
+    size = n + 19
+    size = max(size, 19)
+    print(size)
+    return size
+
+
+def reworked(n):
+    size = n + 20
+    size += 20
+    print(size)
+    return size
+
+
 class Rows:
     """Rows."""
 
@@ -238,6 +252,12 @@ CASES = (
          "def shown(n):\n    first = n * 17\n    # owner/project#777 needs this\n    second = max(first, 17)\n    third = second + 2\n",
          "target renamed", True, "sizes.shown",
          "def shown(n):\n    first = n * 17\n    second = first\n    third = second + 2\n    return third", 'links: ["owner/project#777"]\n'),
+    Case("indented", SIZES, "sizes.indented", replaced("size = n + 19\nsize = max(size, 19)\nprint(size)", "size = n + 19\nprint(size)"),
+         "    size = n + 19\n    size = max(size, 19)\n    print(size)\n",
+         "    if n:\n        size = n + 190\n        size = max(size, 19)\n        print(size)\n", "edited near the fix", True,
+         "sizes.indented", "def indented(n):\n    if n:\n        size = n + 190\n        print(size)\n    return size"),
+    Case("reworked", SIZES, "sizes.reworked", replaced("size = n + 20\nsize += 20", "size = n"),
+         "    size = n + 20\n    size += 20\n    print(size)\n", "    size = n + 20\n    print(size + 20)\n", "edited on the fix", True),
     Case("method", SIZES, "sizes.Rows.method", replaced("size = n + 18", "size = n"),
          "class Rows:", "class Lines:", "target moved", True, "sizes.Lines.method",
          "def method(self, n):\n    size = n\n    return size"),

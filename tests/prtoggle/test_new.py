@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 import sys
 from importlib import metadata
 
@@ -138,6 +140,48 @@ def test_a_method_that_overrides_goes_out_and_the_base_comes_back(drafted):
     assert pool.startswith("class Pool:")
     assert "def available" not in pool
     assert f"stays: {PACKAGE}.pool.Base; nothing uses it" in err
+
+
+@pytest.mark.parametrize(
+    ("number", "expression", "fixed", "reverted"),
+    [
+        (101, "widths.row_width(4, 4)", "16", "12"),
+        (102, "len(inspect.signature(sizing.reserve).parameters)", "3", "2"),
+        (103, "(sizing.LIMIT, pool.Pool.spare)", "(8, 2)", "(4, 1)"),
+        (104, "hasattr(sizing.drafts, 'cache_info')", "True", "False"),
+        (105, "pool.Pool(4).alloc(-1)", "ValueError", "[0, 1, 2]"),
+        (106, "hasattr(sizing, 'pages_of')", "False", "True"),
+        (
+            108,
+            "(lambda t: kernels.copy_kernel([1] * 4, t, 3, 2) or t)([0] * 4)",
+            "[1, 1, 1, 0]",
+            "[1, 1, 1, 1]",
+        ),
+        (114, "pool.Pool(4).available()", "4", "AttributeError"),
+    ],
+)
+def test_a_draft_takes_effect_in_a_fresh_process(new, history, tmp_path, number, expression, fixed, reverted):
+    assert new("--commit", history.sha(number), "-o", str(tmp_path / f"{number}.yaml"))[0] == 0
+    program = f"""\
+import inspect
+from {PACKAGE} import kernels, pool, sizing, widths
+try:
+    print({expression})
+except Exception as error:
+    print(type(error).__name__)
+"""
+    seen = []
+    for toggles in ({}, {"PRTOGGLE": str(number), "PRTOGGLE_PATH": str(tmp_path)}):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **toggles},
+            cwd=history.root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        seen.append(done.stdout.strip() or done.stderr)
+    assert seen == [fixed, reverted]
 
 
 @pytest.mark.parametrize(
