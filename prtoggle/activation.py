@@ -27,6 +27,7 @@ from prtoggle.disk_caches import caches_on
 from prtoggle.errors import ActivationError, PrToggleError, TargetModuleError
 from prtoggle.report import Reporter
 from prtoggle.spec import normalise_id
+from prtoggle.states import Failed
 from prtoggle.target import locate
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class _Session:
     """What the environment asked of this process; there is one."""
 
     handles: ClassVar[list[Handle]] = []
+    #: What was asked for, also while it is being activated.
+    ids: ClassVar[set[str]] = set()
+    #: The toggles of the load that fails just now.
+    failing: ClassVar[set[str]] = set()
     caches: ClassVar[set[str]] = set()
     reporter: Reporter | None = None
     started = False
@@ -119,6 +124,22 @@ def fail(error: BaseException) -> NoReturn:
     os._exit(FAILED)
 
 
+def _note_failure(event: Event) -> None:
+    if isinstance(event, Failed):
+        _Session.failing.add(event.toggle_id)
+
+
+def _load_failed(error: PrToggleError) -> None:
+    """Ends the process, unless the load fails only for toggles that the program itself reverted.
+
+    Those raise out of the import, to whoever called `prtoggle.revert`.
+    """
+    failing = set(_Session.failing)
+    _Session.failing.clear()
+    if not failing or failing & _Session.ids:
+        fail(error)
+
+
 def _message(error: BaseException) -> str:
     asked = os.environ.get(TOGGLES, "")
     head = (
@@ -147,7 +168,10 @@ def _activate(ids: Sequence[str]) -> None:
     catalog = Catalog.discover()
     toggles = catalog.select(ids)
     refuse_script_targets(toggles)
-    engine.on_load_failure = fail
+    if engine.on_load_failure is None:
+        engine.subscribe(_note_failure)
+        engine.on_load_failure = _load_failed
+    _Session.ids.update(ids)
     if _Session.reporter is not None:
         reach.start()
     with _program_folder_on_path():

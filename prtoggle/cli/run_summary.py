@@ -161,6 +161,9 @@ def _target_outcome(toggle: Toggle, target: str, report: ProcessReport) -> Targe
     for event, stronger in by_strength:
         if event in names:
             state = stronger
+    if state == "loaded" and "called" in names:
+        # The module that `python -m` runs: nobody imports it, so that nobody tells when it is complete.
+        state = "active"
     # That somebody reads a value cannot be seen; while it is in effect, everybody who does reads the old one.
     is_value = any(patch.target == target and patch.mode == "value" for patch in toggle.patches)
     reached = "reached" in names or (is_value and state == "active")

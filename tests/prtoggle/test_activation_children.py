@@ -196,3 +196,16 @@ def test_a_module_that_comes_from_another_file_than_expected_is_reverted(project
     done = project.python("-c", code, toggles="1")
 
     assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_a_target_in_the_module_that_m_runs_is_reverted(project: Project) -> None:
+    project.write({"app/tool.py": "def f():\n    return 1\n\n\nif __name__ == '__main__':\n    print(f())\n"})
+    spec = "patches: [{target: app.tool.f, edits: [{match: return 1, replacement: return 2}]}]\n"
+    (project.root / "toggles/3.yaml").write_text(spec)
+
+    assert project.python("-m", "app.tool").stdout == "1\n"
+    assert project.python("-m", "app.tool", toggles="3").stdout == "2\n"
+    (process,) = [
+        process for process in report.read(project.reports) if process.names("loaded", "3", "app.tool.f")
+    ]
+    assert process.names("reached", "3", "app.tool.f")

@@ -295,3 +295,26 @@ def test_without_our_dependencies_the_process_stops(project: Project) -> None:
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "prtoggle cannot be imported" in done.stderr
+
+
+def test_a_toggle_that_the_program_itself_reverts_raises_to_the_program(project: Project) -> None:
+    (project.root / "toggles/3.yaml").write_text(spec("{match: return 9, replacement: return 8}", "hidden.f"))
+    project.write({"late/hidden.py": "def f():\n    return 1\n"})
+    code = """\
+        import sys
+        import prtoggle
+        from app.core import answer
+
+        toggle = prtoggle.load("toggles/3.yaml")
+        sys.path.insert(0, "late")
+        try:
+            prtoggle.revert(toggle)
+            import hidden
+        except prtoggle.PrToggleError as error:
+            print(type(error).__name__, answer())
+        """
+    project.write({"app/own.py": code})
+
+    done = project.python("-m", "app.own", toggles="1")
+
+    assert (done.stdout, done.returncode, done.stderr) == ("MatchError 41\n", 0, "")

@@ -268,3 +268,15 @@ def test_every_kind_of_patch_can_be_reached(project: Project, patch: str, called
     assert done.returncode == 0, done.stderr
     (target,) = summary["processes"][0]["targets"]
     assert (target["state"], target["called"], target["reached"]) == ("active", called, True)
+
+
+def test_a_target_in_the_module_that_m_runs_is_active(project: Project) -> None:
+    project.write({"app/__main__.py": "def f():\n    return 1\n\n\nprint(f())\n"})
+    spec = "patches: [{target: app.__main__.f, edits: [{match: return 1, replacement: return 2}]}]\n"
+    (project.root / "toggles/3.yaml").write_text(spec)
+
+    done, summary = summary_of(project, "--require-reach", "3", "--", sys.executable, "-m", "app")
+
+    assert (done.stdout, done.returncode) == ("2\n", 0)
+    (target,) = summary["processes"][0]["targets"]
+    assert (target["state"], target["called"], target["reached"]) == ("active", True, True)
