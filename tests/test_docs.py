@@ -26,6 +26,8 @@ from prtoggle.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: Made by `make catalogue`; the pages that lead to it do not wait for it.
+GENERATED = ROOT / "docs/catalogue.md"
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 _BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -124,7 +126,8 @@ def test_links_of_a_page_lead_to_files_and_headings_that_exist(page: Path) -> No
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        if not target.exists() or (anchor and anchor not in anchors(target)):
+        missing = not target.exists() and target != GENERATED
+        if missing or (anchor and anchor not in anchors(target)):
             wrong.append(link)
 
     assert not wrong
