@@ -189,9 +189,13 @@ def _print_proofs(proofs: Sequence[Proof]) -> None:
 
 def _print_matrix(matrix: Matrix) -> None:
     output = console()
+    for reverted, trouble in matrix.trouble.items():
+        output.print(
+            f"{reverted} reverted: the guards could not be run: {trouble}", style="red", soft_wrap=True
+        )
     for reverted, guarded, cell in matrix.findings:
-        why = f" ({matrix.trouble[reverted]})" if reverted in matrix.trouble else ""
-        output.print(f"{reverted} reverted, guards of {guarded}: {cell.value}{why}", style="red")
+        if reverted not in matrix.trouble:
+            output.print(f"{reverted} reverted, guards of {guarded}: {cell.value}", style="red")
     for reverted, guarded in matrix.stale_masks:
         output.print(f"{reverted} declares to mask {guarded}, whose guards pass", style="yellow")
     size = len(matrix.ids)

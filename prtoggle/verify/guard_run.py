@@ -92,10 +92,19 @@ class GuardRunner:
         if status < 0:
             return f"ended by signal {-status}"
         means = _PYTEST_MEANS.get(status, f"ended with status {status}")
-        lines = [line for line in output.splitlines() if line.startswith(("prtoggle:", "ERROR", "E  "))]
-        if not lines and output.strip():
-            lines = [output.strip().splitlines()[-1]]
-        return f"{means}: {lines[0].strip()}" if lines else means
+        cause = _cause(output.splitlines())
+        return f"{means}: {cause}" if cause else means
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """The line of a failed run's output that says why it failed; empty when it printed nothing."""
+    for index, line in enumerate(lines):
+        # An activation names the process in its first line, and the reason in those that follow.
+        if line.startswith("prtoggle: PRTOGGLE="):
+            return " ".join(text.strip() for text in lines[index + 1 : index + 4])
+        if line.startswith(("ERROR", "E  ")):
+            return line.strip()
+    return lines[-1].strip() if lines else ""
 
 
 def _reached(reports: Path) -> frozenset[str]:
