@@ -10,7 +10,6 @@ No process is ever started here: it would inherit the variable and start the nex
 
 from __future__ import annotations
 
-import ast
 import atexit
 import contextlib
 import os
@@ -25,13 +24,13 @@ from prtoggle.catalog import Catalog
 from prtoggle.catalogue_folders import INHERITED_VARIABLE
 from prtoggle.disk_caches import caches_on
 from prtoggle.errors import ActivationError, PrToggleError, TargetModuleError
+from prtoggle.main_script import program_folder_on_path, refuse_script_targets
 from prtoggle.report import Reporter
 from prtoggle.spec import normalise_id
 from prtoggle.states import Failed
-from prtoggle.target import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prtoggle.engine import Handle
     from prtoggle.spec import Toggle
@@ -140,6 +139,18 @@ def _load_failed(error: PrToggleError) -> None:
         fail(error)
 
 
+def _verify_at_exit() -> None:
+    """Ends the process with status 2 when a target's module got here past every loader that was watched.
+
+    A finder of the program's own that compiles by itself, or a module put into `sys.modules` by hand, is seen
+    by nobody at the time. That the run was not what was asked for is still said.
+    """
+    for state in engine.states():
+        for patch in state.patches:
+            if state.toggle.id in _Session.ids and patch.state == "failed":
+                fail(ActivationError(f"toggle {state.toggle.id}, {patch.target}: {patch.note}"))
+
+
 def _message(error: BaseException) -> str:
     asked = os.environ.get(TOGGLES, "")
     head = (
@@ -171,40 +182,15 @@ def _activate(ids: Sequence[str]) -> None:
     if engine.on_load_failure is None:
         engine.subscribe(_note_failure)
         engine.on_load_failure = _load_failed
+        atexit.register(_verify_at_exit)
     _Session.ids.update(ids)
     if _Session.reporter is not None:
         reach.start()
-    with _program_folder_on_path():
+    with program_folder_on_path():
         handle = engine.revert(toggles, origin="env", observe=_Session.reporter is not None)
     _Session.handles.append(handle)
     import_failure.watch(_modules_on_the_way(toggles), _import_failed)
     os.environ[CATALOGUES] = catalogue_folders(catalog)
-
-
-def _working_directory() -> str:
-    with contextlib.suppress(FileNotFoundError):
-        return str(Path.cwd())
-    return ""
-
-
-@contextlib.contextmanager
-def _program_folder_on_path() -> Iterator[None]:
-    """Puts in front of `sys.path` what the interpreter puts there after the start files have run.
-
-    Otherwise an installed copy would be found for a module that the program takes from its own folder.
-    """
-    script = sys.argv[0] if sys.argv else ""
-    folder = (
-        str(Path(script).resolve().parent) if script not in {"", "-", "-c", "-m"} else _working_directory()
-    )
-    if sys.flags.safe_path or not folder or folder in sys.path[:1]:
-        yield
-        return
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
 
 
 def _start_report() -> None:
@@ -258,35 +244,3 @@ def _import_failed(module: str, error: Exception) -> NoReturn:
     )
     failure.__cause__ = error
     fail(failure)
-
-
-def refuse_script_targets(toggles: Iterable[Toggle]) -> None:
-    """Raises ActivationError when the program is `python FILE` and FILE holds a target.
-
-    The interpreter compiles that file itself; no loader is asked, so nothing could be edited on the way.
-    """
-    script = Path(sys.argv[0] if sys.argv else "").resolve()
-    if script.suffix != ".py":  # -m, -c, stdin, a console script
-        return
-    for toggle in toggles:
-        for target in toggle.targets:
-            module = _module_defined_in(script, target)
-            if module:
-                raise ActivationError(
-                    f"toggle {toggle.id} edits {target}, and {script} is run as a script, which no loader "
-                    f"loads: nothing would be reverted in it. Start it as `python -m {module}` instead."
-                )
-
-
-def _module_defined_in(script: Path, target: str) -> str:
-    """The prefix of `target` that is the module in the file `script`, if that defines the rest; else ""."""
-    names = tuple(target.replace(":", ".").split("."))
-    parts = script.with_suffix("").parts
-    for count in range(len(names), 0, -1):
-        module, rest = names[:count], ".".join(names[count:])
-        if parts[-count:] != module and parts[-count - 1 :] != (*module, "__init__"):
-            continue
-        with contextlib.suppress(SyntaxError, OSError):
-            if not rest or locate(ast.parse(script.read_bytes()), rest):
-                return ".".join(module)
-    return ""

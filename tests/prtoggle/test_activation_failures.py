@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
@@ -318,3 +319,38 @@ def test_a_toggle_that_the_program_itself_reverts_raises_to_the_program(project:
     done = project.python("-m", "app.own", toggles="1")
 
     assert (done.stdout, done.returncode, done.stderr) == ("MatchError 41\n", 0, "")
+
+
+OWN_LOADER = """\
+    import sys
+    from importlib.machinery import SourceFileLoader
+    from importlib.util import spec_from_file_location
+
+    class Loader(SourceFileLoader):
+        def get_code(self, name):
+            return compile(self.get_data(self.path), self.path, "exec")
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "app.core":
+                return spec_from_file_location(name, "app/core.py", loader=Loader(name, "app/core.py"))
+
+    sys.meta_path.insert(0, Finder)
+    """
+BY_HAND = """\
+    import sys, types
+    sys.modules["app.core"] = types.ModuleType("app.core")
+    """
+
+
+@pytest.mark.parametrize("way", [OWN_LOADER, BY_HAND], ids=["a loader of its own", "sys.modules"])
+def test_a_target_that_came_past_us_is_an_error_at_the_end_of_the_process(project: Project, way: str) -> None:
+    project.write({"app/past.py": dedent(way) + "import app.core\nprint('ran')\n"})
+
+    done = project.python("-m", "app.past", toggles="1")
+
+    assert (done.returncode, done.stdout) == (2, "ran\n")
+    assert "toggle 1, app.core.answer: app.core was loaded by other means" in done.stderr
+    (process,) = report.read(project.reports)
+    assert process.events[-1]["event"] == "failed"
