@@ -13,15 +13,13 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.errors import RestoreError
-from prtoggle.installers.in_place import LRU_CACHE, installed_code
-from prtoggle.live import peel
+from prtoggle.installers.in_place import installed_code
 from prtoggle.quiet import parse
 from prtoggle.recompile import nested_codes
 from prtoggle.variants import KINDS
 
 if TYPE_CHECKING:
-    import functools
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from prtoggle.installers.base import Variant
     from prtoggle.sites import Site, Slots
@@ -53,20 +51,6 @@ def inner_moves(site: Site, slots: Slots) -> list[Move]:
         if counterparts:
             moves.append(Move(item, item.__code__, _alike(item, counterparts[0], site, kept)))
     return moves
-
-
-def caches_around(moves: Sequence[Move]) -> list[functools._lru_cache_wrapper[object]]:
-    """The caches whose answers those functions computed. Searches the heap if there is any function."""
-    if not moves:
-        return []
-    names = {move.function.__code__.co_qualname for move in moves}
-    functions = {id(move.function) for move in moves}
-    return [
-        item
-        for item in gc.get_objects()
-        if type(item) is LRU_CACHE  # isinstance would ask proxies for their class, which may do anything
-        and any(id(found.function) in functions for name in names for found in peel(item, name, name))
-    ]
 
 
 def _made_alike(before: str, after: str) -> set[str]:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from prtoggle import relations
 from prtoggle.births import Births
-from prtoggle.closures import caches_around, inner_moves
+from prtoggle.closures import inner_moves
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import ConflictError, PrToggleError, RestoreError
 from prtoggle.flips import flip_off, flip_on, is_current, is_plain
+from prtoggle.heap import caches_around
 from prtoggle.live_plan import LivePlanner
 from prtoggle.loading import Loading
 from prtoggle.overview import announce, overview
@@ -286,7 +287,7 @@ class Engine:
             for function, before, after in moves:
                 function.__code__ = after
                 undo.callback(setattr, function, "__code__", before)
-            for cache in caches_around(moves):
+            for cache in caches_around([function for function, _, _ in moves]):
                 cache.cache_clear()
             undo.pop_all()
         for slot in last:

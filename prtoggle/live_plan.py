@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from prtoggle.definitions import locate
 from prtoggle.edits import plan_lines, plan_nodes, plan_patch
 from prtoggle.errors import EditError, MatchError, PrToggleError, StaleSourceError
+from prtoggle.heap import caches_around, is_shared
 from prtoggle.installers.value import plan_edited
 from prtoggle.integrity import edit_module
 from prtoggle.live import (
+    Peeled,
     code_qualname,
     find_attribute,
     functions_behind,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     from prtoggle.definitions import TargetNode
     from prtoggle.installers.base import Step
-    from prtoggle.live import Attribute, Peeled, Trail
+    from prtoggle.live import Attribute, Trail
     from prtoggle.region import Region
     from prtoggle.site_maker import SiteMaker
     from prtoggle.sites import Site
@@ -89,7 +91,8 @@ class LivePlanner:
         refuse_compiled(attribute.raw, wanted.target)
         for found in peel(attribute.raw, code_qualname(head), wanted.target):
             if self._is_own(found.function, wanted.module):
-                return [self._edited(wanted, found, attribute, nested=bool(nested))], None
+                shared = is_shared(found)
+                return self._all_edited(wanted, found, attribute, nested=bool(nested), shared=shared), None
         return self._indirect(wanted, attribute)
 
     def _is_own(self, function: FunctionType, module: ModuleType) -> bool:
@@ -98,6 +101,18 @@ class LivePlanner:
         return function.__globals__ is vars(module) and (
             not name.startswith("<") or name.startswith("<prtoggle ")
         )
+
+    def _all_edited(
+        self, wanted: Wanted, found: Peeled, attribute: Attribute, *, nested: bool, shared: bool
+    ) -> list[Edited]:
+        """The function that was found, and every other that its definition made."""
+        function = found.function
+        family = self._sites.families.of(function)
+        every = [found, *(Peeled(other, ()) for other in family[1:])]
+        if (shared or family[1:]) and not self._sites.knows(function):
+            caches = tuple(caches_around(family))
+            every = [Peeled(peeled.function, (*peeled.holders, *caches)) for peeled in every]
+        return [self._edited(wanted, peeled, attribute, nested=nested) for peeled in every]
 
     def _edited(self, wanted: Wanted, found: Peeled, attribute: Attribute, *, nested: bool) -> Edited:
         site = self._sites.site_of(found, attribute, wanted.target, str(wanted.resolved.file))

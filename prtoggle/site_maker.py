@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prtoggle.dynamo import refuse_scripted
 from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.headers import Basis
+from prtoggle.heap import Families, caches_around
 from prtoggle.installers.in_place import cache_follower, refuse_free_threaded, unedited
 from prtoggle.installers.probes import forms_of
 from prtoggle.installers.triton_jit import follower_of, with_kernels
@@ -35,11 +36,16 @@ class SiteMaker:
     def __init__(self, registry: SiteRegistry, births: Births) -> None:
         self._registry = registry
         self.births = births
+        self.families = Families()
 
     def lines(self, path: str, namespace: dict[str, Any]) -> list[str]:
         """The lines of a loaded module: as they were when it was loaded with edits, else as they are."""
         birth = self.births.of_path(path)
         return source_lines(path, namespace) if birth is None else birth.lines
+
+    def knows(self, function: FunctionType) -> bool:
+        """Whether the function has its site already."""
+        return self._registry.get(function) is not None
 
     def site_of(
         self,
@@ -124,7 +130,12 @@ class SiteMaker:
     def born_sites(self, birth: Birth, unit: Unit) -> list[Site]:
         """The sites of all functions that were made from one edited function of a load."""
         target = f"{birth.name}.{unit.qualname}"
-        for found, attribute in _running(birth, unit):
+        running = _running(birth, unit)
+        made = [found.function for found, _ in running]
+        self.families.add(made)
+        caches = tuple(caches_around(made))
+        for peeled, attribute in running:
+            found = Peeled(peeled.function, (*peeled.holders, *caches))
             self.site_of(found, attribute, target, birth.path)
         return unit.sites
 
@@ -179,7 +190,8 @@ def _running(birth: Birth, unit: Unit) -> list[tuple[Peeled, Attribute | None]]:
 
 def _followers(found: Peeled, target: str) -> list[Follower]:
     followers = []
-    for holder in with_kernels(found.holders, found.function):
+    holders = tuple({id(holder): holder for holder in found.holders}.values())
+    for holder in with_kernels(holders, found.function):
         follower = cache_follower(holder) or follower_of(holder, found.function, target)
         if follower is not None:
             followers.append(follower)

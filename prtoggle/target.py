@@ -210,7 +210,8 @@ def _loaded(name: str, module: ModuleType | None, text: str) -> ModuleFile:
             f"{text}: the import of {name} is blocked in sys.modules", target=text, module=name
         )
     spec = getattr(module, "__spec__", None)
-    folders = tuple(getattr(module, "__path__", None) or ())
+    # Not by attribute: a module may answer any name with a __getattr__ of its own.
+    folders = tuple(getattr(module, "__dict__", {}).get("__path__") or ())
     if isinstance(spec, importlib.machinery.ModuleSpec):
         found = _from_spec(name, spec)
         return ModuleFile(name, found.kind, found.path, folders or found.folders, loaded=True)

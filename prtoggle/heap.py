@@ -1,0 +1,103 @@
+"""What no name leads to, found on the heap: other functions of one definition, and caches around a function.
+
+A search of the heap takes milliseconds, so reference counts are asked first: a function that only its module
+or class holds, and code that only one function runs, need no search. Counting too much costs time only.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import weakref
+from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType
+from typing import TYPE_CHECKING, Final
+
+from prtoggle.live import find_attribute, peel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prtoggle.live import Peeled
+
+LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
+# How far and wide caches are looked for: a decorator takes three steps (cell, closure, function).
+_MAX_STEPS: Final = 16
+_MAX_HELD: Final = 1000
+_ENDS: Final = (type, ModuleType, FrameType, GeneratorType)
+
+
+def twins(function: FunctionType) -> list[FunctionType]:
+    """The other functions that run the same code object: those of a `def` in a loop, and copies."""
+    if sys.getrefcount(function.__code__) <= _counts()[0]:
+        return []
+    code = function.__code__
+    return [
+        item
+        for item in gc.get_referrers(code)
+        if type(item) is FunctionType and item is not function and item.__code__ is code
+    ]
+
+
+class Families:
+    """Functions that one definition made; known for good, as each soon runs a code object of its own."""
+
+    def __init__(self) -> None:
+        self._families: weakref.WeakKeyDictionary[FunctionType, weakref.WeakSet[FunctionType]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, function: FunctionType) -> list[FunctionType]:
+        """The function, and every other that its definition made."""
+        self.add([function, *twins(function)])
+        others = self._families.get(function, ())
+        return [function, *(other for other in others if other is not function)]
+
+    def add(self, functions: Sequence[FunctionType]) -> None:
+        """Take note that these belong together; one alone is not worth noting."""
+        if len(functions) > 1:
+            family = self._families.setdefault(functions[0], weakref.WeakSet())
+            for function in functions:
+                family.add(function)
+                self._families[function] = family
+
+
+def is_shared(found: Peeled) -> bool:
+    """Whether anybody but its module or class holds the function; to be asked right after it was found."""
+    return sys.getrefcount(found.function) > _counts()[1]
+
+
+@functools.cache
+def _counts() -> tuple[int, int]:
+    """The counts of the code and the function for a function that was found just now, and nobody shares."""
+    module = ModuleType("prtoggle_sample")
+    exec("def sample(): pass", vars(module))  # noqa: S102  # code that no enclosing code holds
+    attribute = find_attribute(module, "sample", "sample")
+    found = peel(attribute.raw, "sample", "sample")[0]
+    return sys.getrefcount(found.function.__code__), sys.getrefcount(found.function)
+
+
+def caches_around(functions: Sequence[FunctionType]) -> list[functools._lru_cache_wrapper[object]]:
+    """Every `functools.lru_cache` whose answers one of the functions computed, however far outside it is."""
+    found: list[functools._lru_cache_wrapper[object]] = []
+    level: list[object] = list(functions)
+    seen = {id(item) for item in level} | {id(functions)}
+    for _ in range(_MAX_STEPS):
+        if not level or len(seen) > _MAX_HELD:
+            break
+        seen.add(id(level))
+        around = [item for item in gc.get_referrers(*level) if id(item) not in seen and _leads_on(item)]
+        seen.update(map(id, around))
+        found += [item for item in around if isinstance(item, LRU_CACHE)]
+        level = around
+    return found
+
+
+def _leads_on(item: object) -> bool:
+    """Whether what holds `item` may have been made from the function."""
+    if isinstance(item, dict):
+        # The namespace of a module holds everything.
+        return "__builtins__" not in item
+    return isinstance(item, (CellType, tuple, FunctionType)) or not (
+        isinstance(item, _ENDS) or type(item).__module__.partition(".")[0] == "prtoggle"
+    )
