@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvcore.errors import ConfigurationError
+from kvcore.page_math import align_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,10 +60,10 @@ def make_figure(samples: list[Sample], title: str) -> Figure:
     ]
     hits = [Curve("hit rate", "#009e73", [100.0 * s.hit_rate for s in samples])]
     pool = max((s.used + s.protected + s.evictable + s.free for s in samples), default=1)
-    most = 1.1 * max((max(s.running, s.waiting) for s in samples), default=1)
+    most = max((max(s.running, s.waiting) for s in samples), default=1)
     panels = [
         Panel("slots", occupancy, stacked=True, top=float(pool)),
-        Panel("requests", requests, stacked=False, top=max(1.0, most)),
+        Panel("requests", requests, stacked=False, top=float(align_up(most + 1, 4))),
         Panel("prompt tokens from the prefix cache, % so far", hits, stacked=False, top=100.0),
     ]
     return Figure(title, [s.now_ms / 1000.0 for s in samples], panels)
