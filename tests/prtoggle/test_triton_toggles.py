@@ -16,13 +16,15 @@ import pytest
 import prtoggle
 from prtoggle import engine, reach
 from tests.prtoggle.made_modules import Modules, modules
+
+pytest.importorskip("triton")
+
 from tests.prtoggle.test_triton_jit import KERNELS, compiled_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-pytest.importorskip("triton")
 __all__ = ["modules"]
 _serial = itertools.count()
 
