@@ -98,14 +98,12 @@ class Loading:
         return os.path.basename(path) in self._basenames and bool(self._requests(path))  # noqa: PTH119  # every import
 
     def _refresh(self) -> None:
-        with self._host.lock:
-            self._stale = False
-            requests = [
-                resolved for slot in self._active() if slot.plan for resolved, _ in slot.plan.requests
-            ]
-            self._names = frozenset(resolved.module for resolved in requests)
-            self._basenames = frozenset(resolved.file.name for resolved in requests)
-            self._pending = frozenset(item.patch.target.partition(".")[0] for _, item in self._unresolved())
+        # Without the lock: whoever holds it may be waiting for the very import that asks here.
+        self._stale = False
+        requests = [resolved for slot in self._active() if slot.plan for resolved, _ in slot.plan.requests]
+        self._names = frozenset(resolved.module for resolved in requests)
+        self._basenames = frozenset(resolved.file.name for resolved in requests)
+        self._pending = frozenset(item.patch.target.partition(".")[0] for _, item in self._unresolved())
 
     def _unresolved(self) -> list[tuple[Slot, Waiting]]:
         return [

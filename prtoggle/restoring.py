@@ -48,8 +48,8 @@ def _sites(birth: Birth, unit: Unit, births: Births, maker: SiteMaker) -> list[S
     if unit.code is None:
         if birth.rewritten:
             raise RestoreError(
-                f"{target} was compiled by a loader that rewrites sources, and its code cannot be told from the "
-                "module's; end the process, or leave the toggle on",
+                f"{target} was compiled by a loader that rewrites sources, and its code cannot be told from "
+                "the module's; end the process, or leave the toggle on",
                 target=target,
             )
         return []
@@ -104,8 +104,8 @@ def _constants(slot: Slot, birth: Birth) -> list[Step]:
                 steps[name] = plan_edited(module, name, target, birth.edited, birth.source.text)
         except PrToggleError as error:
             raise RestoreError(
-                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a "
-                f"statement that ran when {birth.name} was loaded, and it cannot be put back. {error} End the process, or "
+                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that has "
+                f"run when {birth.name} was loaded, and it cannot be put back. {error} End the process, or "
                 "leave the toggle on",
                 target=splice.target,
             ) from error
