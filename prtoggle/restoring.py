@@ -104,8 +104,8 @@ def _constants(slot: Slot, birth: Birth) -> list[Step]:
                 steps[name] = plan_edited(module, name, target, birth.edited, birth.source.text)
         except PrToggleError as error:
             raise RestoreError(
-                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that has "
-                f"run when {birth.name} was loaded, and it cannot be put back. {error} End the process, or "
+                f"{splice.target}: toggle {slot.id} changed line {line} of {birth.path}, a statement that "
+                f"ran when {birth.name} was loaded, and it cannot be put back. {error} End the process, or "
                 "leave the toggle on",
                 target=splice.target,
             ) from error
