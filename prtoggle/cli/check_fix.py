@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from prtoggle.cli.show import short_path
 from prtoggle.drift.judged import folder_of, lock_toggle
 from prtoggle.drift.rewriting import rewritten
-from prtoggle.errors import PrToggleError
-from prtoggle.loader import load_file, read_text
+from prtoggle.errors import PrToggleError, SpecError
+from prtoggle.loader import load_file, load_python_constants, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prtoggle.catalog import Catalog
     from prtoggle.drift.judged import Judged, Locks
     from prtoggle.drift.surroundings import Surroundings
-    from prtoggle.spec import Toggle
+    from prtoggle.spec import Patch, Toggle
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -51,16 +51,15 @@ def _heal_one(
     """Whether the spec was rewritten, and its guards still catch the revert."""
     toggle = judged.toggle
     file = Path(toggle.source.file) if toggle.source is not None else None
-    if file is None or file.suffix == ".py":
-        out.print(f"{toggle.id}: the spec is a Python constant; rewrite it by hand", style="red")
+    if file is None:
+        out.print(f"{toggle.id}: the spec lies in no file; rewrite it by hand", style="red")
         return False
     before = file.read_bytes()
     try:
-        after = rewritten(toggle, read_text(file), judged.healed)
-        kept = _with_line_ends(before, after)
+        kept = _with_line_ends(before, _rewritten_file(toggle, file, judged.healed))
         _print_diff(out, file, before.decode("utf-8-sig"), kept.decode("utf-8-sig"))
         file.write_bytes(kept)
-        healed = load_file(file)
+        healed = _reloaded(toggle, file)
         problem = _not_caught(out, healed, catalog) if verify else ""
         if not problem:
             lock_toggle(healed, around, locks)
@@ -76,6 +75,22 @@ def _heal_one(
         return False
     out.print(f"{toggle.id}: rewrote {short_path(str(file.absolute()))}", style="green", soft_wrap=True)
     return True
+
+
+def _rewritten_file(toggle: Toggle, file: Path, patches: Sequence[Patch | None]) -> str:
+    """The file's text with the healed spec in it; a Python file holds the spec as a plain string."""
+    text = read_text(file)
+    if file.suffix != ".py":
+        return rewritten(toggle, text, patches)
+    if text.count(toggle.text) != 1:
+        raise SpecError(f"{file} does not hold the spec of {toggle.id} as it reads; rewrite it by hand")
+    return text.replace(toggle.text, rewritten(toggle, toggle.text, patches))
+
+
+def _reloaded(toggle: Toggle, file: Path) -> Toggle:
+    if file.suffix != ".py":
+        return load_file(file)
+    return next(other for other in load_python_constants(file) if other.id == toggle.id)
 
 
 def _with_line_ends(before: bytes, after: str) -> bytes:

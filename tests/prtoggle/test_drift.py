@@ -11,7 +11,7 @@ from importlib import metadata
 import pytest
 
 from prtoggle.cli import main
-from prtoggle.loader import load_file
+from prtoggle.loader import load_file, load_python_constants
 from prtoggle.static_check import SourceCache, plan_modules
 from tests.prtoggle.drifting_code import CASES, PACKAGE, SIZES, drift, locked_history
 from tests.prtoggle.fix_history import GIT_ENVIRONMENT
@@ -256,6 +256,41 @@ def test_a_source_tree_is_checked_without_sys_path(project, check, monkeypatch, 
     assert {name: entry["drift"] for name, entry in results(out).items()} == {
         case.name: case.drift for case in CASES
     }
+
+
+def test_a_spec_that_is_a_python_constant_is_rewritten_in_its_file(check, project):
+    names = ("mover", "near")
+    constants = "".join(
+        f'_PR_REVERT_YAML_{name} = """\\\n{(project / "toggles" / f"{name}.yaml").read_text()}"""\n'
+        for name in names
+    )
+    (project / "specs").mkdir()
+    shutil.copy(project / "toggles" / "lock.json", project / "specs")
+    file = project / "specs" / "constants.py"
+    file.write_text(f"# Specs.\n{constants}OTHER = 1\n")
+    status, out, _ = check("--fix", "--no-verify", "--spec", str(file))
+    assert status == 0, out
+    text = file.read_text()
+    assert (text.startswith("# Specs.\n"), text.endswith("OTHER = 1\n")) == (True, True)
+    assert {toggle.id: toggle.targets for toggle in load_python_constants(file)} == {
+        "mover": (f"{PACKAGE}.moved.mover",),
+        "near": (f"{PACKAGE}.sizes.near",),
+    }
+    assert check("--spec", str(file))[0] == 0
+
+
+def test_line_ends_of_the_source_and_of_the_spec_make_no_difference(check, project):
+    for file in [*(project / PACKAGE).glob("*.py"), *(project / "toggles").glob("*.yaml")]:
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    found = results(check("--json")[1])
+    assert {name: entry["drift"] for name, entry in found.items()} == {
+        case.name: case.drift for case in CASES
+    }
+    assert check("--fix", "--no-verify", "near", "kernel", "mover")[0] == 0
+    for name in ("near", "kernel", "mover"):
+        data = (project / "toggles" / f"{name}.yaml").read_bytes()
+        assert data.count(b"\n") == data.count(b"\r\n")
+        assert results(check("--json", name)[1])[name]["drift"] == "unchanged"
 
 
 def test_annotations_stand_at_the_patch_in_the_spec(check):
