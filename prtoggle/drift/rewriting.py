@@ -86,9 +86,12 @@ def _one_edit(text: str, place: tuple[int, int], edit: Edit) -> tuple[int, int, 
 
 
 def _entry(text: str, places: dict[str, tuple[int, int]], path: str) -> tuple[int, int]:
-    """The lines of one key and its value."""
-    start = text.rfind("\n", 0, places[f"{path}@"][0]) + 1
-    return start, _end_of_block(text, places[path])
+    """The lines of one key and its value; behind the dash of a list only what leads to the next key."""
+    key = places[f"{path}@"][0]
+    start, end = text.rfind("\n", 0, key) + 1, _end_of_block(text, places[path])
+    if not text[start:key].strip():
+        return start, end
+    return key, end + len(text[end:]) - len(text[end:].lstrip(" "))
 
 
 def _in_flow(text: str, offset: int) -> bool:
