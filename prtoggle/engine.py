@@ -336,12 +336,21 @@ def _where(toggle: Toggle) -> str:
 _engine = Engine()
 
 
+def _before_fork() -> None:
+    # A child must not inherit half of what another thread is doing: a toggle that is noted and not in effect.
+    _engine.lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _engine.lock.release()
+
+
 def _after_fork() -> None:
-    # Another thread of the parent may have held the lock; it does not exist here.
+    # Held by the thread that forked.
     _engine.lock = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork)
 
 #: Called when an at-load edit fails, before the error is raised out of the import.
 on_load_failure: Callable[[PrToggleError], None] | None = None
