@@ -290,8 +290,16 @@ def _judge(
     gone: list[_Item], come: list[_Item], at: int, *, prefix: str, inherits: bool, result: Comparison
 ) -> None:
     """What to do about loose statements: leave new ones in where that is harmless, undo the rest."""
-    harmful = [item for item in come if not _may_stay(item.node, inherits=inherits, in_class=bool(prefix))]
+    old_names = {name for item in gone for name in _import_names(item)}
+    harmful = [
+        item
+        for item in come
+        if not _may_stay(item.node, inherits=inherits, in_class=bool(prefix))
+        # An import that brings nothing but names which the old ones bring stands in their place.
+        or (_imports(item) and set(_import_names(item)) <= old_names)
+    ]
     kept = all(_imports(item) for item in gone) and _bound(gone) <= _bound(come)
+    harmful = [] if gone and kept else harmful
     result.stays += [prefix + _named(item) for item in come if item not in harmful]
     result.undone += [Undone(item.first, item.last, (), prefix + _named(item)) for item in harmful]
     if not gone or kept:
@@ -320,6 +328,13 @@ def _shown(node: ast.stmt) -> str:
 
 def _imports(item: _Item) -> bool:
     return isinstance(item.node, (ast.Import, ast.ImportFrom))
+
+
+def _import_names(item: _Item) -> list[str]:
+    """The names that an import binds."""
+    if not isinstance(item.node, (ast.Import, ast.ImportFrom)):
+        return []
+    return [(alias.asname or alias.name).partition(".")[0] for alias in item.node.names]
 
 
 def _bound(items: Sequence[_Item]) -> set[tuple[str, str, str | None]]:

@@ -1,0 +1,135 @@
+"""What a fix changed outside of plain functions is undone at load, or stays where that does no harm."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from prtoggle.edits import apply_splices, merge, plan_patch
+from prtoggle.forge.draft import make_draft
+from prtoggle.forge.fix import Fix, FixedFile
+from prtoggle.source_text import read_source
+
+NAME = "fxu_module.py"
+
+
+def draft(root, before: str, after: str, today: str | None = None):
+    """The draft of a fix of one file, and today's text with it taken out."""
+    text = after if today is None else today
+    (root / NAME).write_text(text)
+    made = make_draft(Fix((FixedFile(NAME, NAME, before, after),), (), ()), root, {})
+    source, tree = read_source(root / NAME), ast.parse(text)
+    splices = [
+        splice for item in made.patches for splice in plan_patch(source, tree, item.target, item.patch, "x")
+    ]
+    return made, apply_splices(text, merge(splices))
+
+
+CASES = {
+    "a function in a branch": (
+        "if X:\n    def f():\n        return 1\nelse:\n    def f():\n        return 2\nX = 1\n",
+        "if X:\n    def f():\n        return 1\nelse:\n    def f():\n        return 3\nX = 1\n",
+        None,
+        False,
+    ),
+    "a branch": ("try:\n    import a\nexcept OSError:\n    a = 1\n", "try:\n    import a\nexcept ImportError:\n    a = 1\n", None, True),
+    "the head of a class": ("class A:\n    x = 1\n", "class A(dict, metaclass=type):\n    x = 1\n", None, True),
+    "a field": ("class A:\n    x: int = 1\n", "class A:\n    x: int = 1\n    y: int = 2\n", None, True),
+    "a replaced import": ("from a import x\nprint(x)\n", "from b import x\nprint(x)\n", None, True),
+    "a property's setter": (
+        "class A:\n    @property\n    def x(self):\n        return 1\n\n    @x.setter\n    def x(self, value):\n        self.y = value\n",
+        "class A:\n    @property\n    def x(self):\n        return 1\n\n    @x.setter\n    def x(self, value):\n        self.y = value + 1\n",
+        None,
+        False,
+    ),
+    "a statement": ("import a\na.start()\n", "import a\na.start(1)\n", None, True),
+    "a registered function": (
+        "import a\n",
+        "import a\n\n\n@a.register\ndef f():\n    return 1\n",
+        None,
+        True,
+    ),
+    "a nested function": (
+        "def f():\n    def g():\n        return 1\n    return g\n",
+        "def f():\n    def g():\n        return 2\n    return g\n",
+        None,
+        False,
+    ),
+    "an async function": ("async def f():\n    return 1\n", "async def f():\n    await f()\n    return 1\n", None, False),
+    "a later neighbour": (
+        "A = 1\nB = 1\n",
+        "A = 2\nB = 1\n",
+        "Z = 0\nA = 2\nB = 5\n",
+        True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_goes_out(tmp_path, name):
+    before, after, today, at_load_only = CASES[name]
+    made, text = draft(tmp_path, before, after, today)
+    wanted = before if today is None else today.replace("A = 2", "A = 1")
+    assert made.possible, made.left_out
+    assert ast.unparse(ast.parse(text)) == ast.unparse(ast.parse(wanted))
+    assert made.at_load_only is at_load_only
+
+
+STAYS = {
+    "a new name of an import": ("from a import x\ndef f():\n    return x\n", "from a import x, y\ndef f():\n    return y(x)\n", "from a import x, y"),
+    "a new import": ("def f():\n    return 1\n", "import os\ndef f():\n    return os.getpid()\n", "import os"),
+    "a new constant": ("def f():\n    return 1\n", "ONE = 2\ndef f():\n    return ONE\n", "ONE"),
+    "a new class": ("def f():\n    return 1\n", "class A:\n    pass\ndef f():\n    return A()\n", "A"),
+    "a new method": ("class A:\n    def f(self):\n        return 1\n", "class A:\n    def g(self):\n        return 1\n    def f(self):\n        return self.g()\n", "A.g"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_it_stays_without_harm(tmp_path, name):
+    before, after, stays = STAYS[name]
+    made, text = draft(tmp_path, before, after)
+    assert made.possible, made.left_out
+    assert made.stays == [f"fxu_module.{stays}"]
+    assert not made.used_still
+    assert not made.at_load_only
+    functions = [
+        {
+            node.name: ast.dump(node)
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.FunctionDef)
+        }
+        for source in (before, text)
+    ]
+    assert functions[0].items() <= functions[1].items()
+
+
+REFUSED = {
+    "a keyword that others pass": (
+        "def f(a):\n    return a\n", "def f(a, *, b=1):\n    return a + b\n",
+        "def f(a, *, b=1):\n    return a + b\ndef g():\n    return f(1, b=2)\n", "parameter b of f is used",
+    ),
+    "a name that is gone": (
+        "def f(a):\n    return old(a)\ndef old(a):\n    return a\n", "def f(a):\n    return new(a)\ndef old(a):\n    return a\ndef new(a):\n    return a\n",
+        "def f(a):\n    return new(a)\ndef new(a):\n    return a\n", "uses old, which neither it nor the builtins define",
+    ),
+    "a fix that was reworked": (
+        "def f(a):\n    a = 1\n    b = 2\n    c = 3\n    return a\n", "def f(a):\n    a = 10\n    b = 2\n    c = 30\n    return a\n",
+        "def f(a):\n    a = 1\n    b = 2\n    c = 30\n    return a\n", "part of the fix is not in today's code any more",
+    ),
+    "a fix that is out": ("def f():\n    return 1\n", "def f():\n    return 2\n", "def f():\n    return 1\n", "is without the fix already"),
+    "a function that is gone": ("def f():\n    return 1\n", "def f():\n    return 2\n", "X = 1\n", "nothing in the package has its body or its name"),
+    "a comment": ("def f():\n    return 1\n", "def f():\n    # one\n    return 1\n", None, "the fix changes no code"),
+    "no Python": ("def f():\n    return 1\n", "def f():\n    return 2\n", "def f(:\n", "cannot be parsed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_with_the_reason(tmp_path, name):
+    before, after, today, reason = REFUSED[name]
+    text = after if today is None else today
+    (tmp_path / NAME).write_text(text)
+    made = make_draft(Fix((FixedFile(NAME, NAME, before, after),), (), ()), tmp_path, {})
+    assert not made.possible
+    assert reason in made.reason
+    assert (tmp_path / NAME).read_text() == text
