@@ -12,7 +12,7 @@ import pytest
 
 from prtoggle import reach
 from prtoggle.catalog import Catalog
-from prtoggle.engine import revert
+from prtoggle.engine import revert, states
 from prtoggle.errors import PrToggleError
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class GuardItems:
         """Takes the fix out before the fixtures of the second run are set up."""
         toggle_id = _guarded(item)
         if toggle_id is not None:
+            if any(state.toggle.id == toggle_id for state in states()):
+                pytest.skip(f"{toggle_id} is reverted for the whole session already")
             reach.restart()
             item.stash[_HANDLE] = revert(_with_required(toggle_id), observe=True)
 

@@ -112,3 +112,18 @@ def test_a_session_in_which_nobody_notices_says_so(session: Session) -> None:
 
     assert done.returncode == 0
     assert "None of 1 tests notices that 1 is reverted." in done.stdout
+
+
+def test_a_guard_of_a_fix_that_is_out_for_the_whole_session_has_one_run(session: Session) -> None:
+    session.write(
+        {
+            "test_it.py": "import pytest\nfrom app.core import answer\n\n@pytest.mark.guards(1)\n"
+            "def test_sees():\n    assert answer() == 42\n"
+        }
+    )
+
+    done = session.pytest("--prtoggle=1")
+
+    assert outcomes(done.stdout) == {"test_sees": "FAILED"}
+    assert "1 is reverted for the whole session already" in done.stdout
+    assert "1 of 1 tests notices that 1 is reverted:\n  test_it.py::test_sees" in done.stdout
