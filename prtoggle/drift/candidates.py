@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.drift.functions import Definition, definitions, parsed_block, shape
@@ -88,7 +89,7 @@ def package_files(folder: Path) -> list[tuple[str, Path]]:
 def search(wanted: Wanted, files: Sequence[tuple[str, Path]]) -> list[Candidate]:
     """The definitions in the files that any evidence speaks for, the strongest first."""
     node = parsed_block(wanted.lines)
-    body = None if node is None else shape(node)
+    body = "" if node is None else shape(node)
     name = wanted.qualname.removesuffix(".fset").removesuffix(".fdel").rpartition(".")[2]
     found: list[Candidate] = []
     for module, path in files:
@@ -100,13 +101,23 @@ def search(wanted: Wanted, files: Sequence[tuple[str, Path]]) -> list[Candidate]
         except (SyntaxError, ValueError):
             continue
         for definition in definitions(tree, source.lines):
-            evidence = tuple(_evidence(definition, wanted, body, name))
+            evidence = tuple(_evidence(definition, wanted, node, body, name))
             if evidence:
                 found.append(Candidate(module, source, tree, definition, evidence))
     return sorted(_innermost(found), key=lambda candidate: (-candidate.best, candidate.target))
 
 
 def _readable(path: Path) -> ModuleSource | None:
+    try:
+        status = path.stat()
+        return _read(path, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=8192)
+def _read(path: Path, _changed: int, _size: int) -> ModuleSource | None:
+    """The file, read once while it stays as it is: several toggles are looked for in one package."""
     try:
         return read_source(path)
     except (UnsupportedTargetError, OSError):
@@ -117,17 +128,19 @@ def _worth_parsing(text: str, name: str, wanted: Wanted) -> bool:
     """Whether any evidence can be in the text at all; most files of a package need no parsing."""
     longest = max((line.strip() for line in wanted.lines[1:]), key=len, default="")
     return (
-        re.search(rf"\b(?:def|class)\s+{re.escape(name)}\b", text) is not None
+        (name in text and re.search(rf"\b(?:def|class)\s+{re.escape(name)}\b", text) is not None)
         or (longest != "" and longest in text)
         or any(word in text for word in wanted.mentions)
     )
 
 
-def _evidence(definition: Definition, wanted: Wanted, body: str | None, name: str) -> Iterator[Evidence]:
-    same_kind = isinstance(definition.node, ast.ClassDef) == wanted.lines[0].lstrip().startswith("class ")
+def _evidence(
+    definition: Definition, wanted: Wanted, node: ast.stmt | None, body: str, name: str
+) -> Iterator[Evidence]:
+    same_kind = type(definition.node) is type(node)
     same_name = same_kind and getattr(definition.node, "name", "") == name
     owners = {_owner(definition.qualname), _owner(wanted.qualname)}
-    same_body = body is not None and shape(definition.node) == body
+    same_body = same_kind and _as_long(definition.node, node) and shape(definition.node) == body
     if same_body:
         yield Evidence.BODY_AND_NAME if same_name else Evidence.BODY
     elif same_name and (len(owners) == 1 or "" in owners):
@@ -142,6 +155,11 @@ def _evidence(definition: Definition, wanted: Wanted, body: str | None, name: st
         re.search(rf"(?<!\d){re.escape(word)}(?!\d)", note) for word in wanted.mentions for note in comments
     ):
         yield Evidence.MENTION
+
+
+def _as_long(one: ast.stmt, other: ast.stmt | None) -> bool:
+    """Whether the bodies have as many statements, give or take a docstring: a look before the comparison."""
+    return abs(len(getattr(one, "body", ())) - len(getattr(other, "body", ()))) <= 1
 
 
 def _owner(qualname: str) -> str:
