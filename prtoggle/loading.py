@@ -326,6 +326,13 @@ def _all_spots(edits: ModuleEdits) -> list[Spot]:
     return [spot_of(lines, edits.source.text) for lines in edited_line_map(edits.source.text, edits.splices)]
 
 
+def _is_other_definition(raw: object) -> bool:
+    """Whether `raw` is a function that stands for itself, which no decorator has made of another one."""
+    if type(raw) is FunctionType:
+        return "<locals>" not in raw.__code__.co_qualname
+    return type(raw) is BuiltinFunctionType
+
+
 def _is_in_force(birth: Birth, unit: Unit, module: ModuleType) -> bool:
     """Whether the edited function is what its name leads to, or lives on where no name can tell."""
     if unit.code is None:
@@ -336,9 +343,10 @@ def _is_in_force(birth: Birth, unit: Unit, module: ModuleType) -> bool:
     except PrToggleError:
         # The name was deleted after use, or a compiler made something of the edited function.
         return True
-    if any(found.function.__code__ in (unit.code, unit.plain) for found in peeled):
+    # By file name, for a decorator may have given the function a copy of its code.
+    if any(found.function.__code__.co_filename == unit.filename for found in peeled):
         return True
     if unit.decorated:
-        return True
+        return not _is_other_definition(attribute.raw)
     # A plain function or builtin under that name is another definition; an object may hold ours out of sight.
     return not isinstance(attribute.raw, _DEFINITIONS) and bool(running_functions(unit))

@@ -253,6 +253,14 @@ def test_a_definition_that_is_replaced_while_the_module_runs_is_a_failure(module
     ):
         importlib.import_module(replaced)
     assert replaced not in sys.modules
+    decorated = modules.write(
+        "import functools\n@functools.lru_cache\ndef f(x):\n    return x\nfrom math import floor as f\n"
+    )
+    with (
+        prtoggle.reverted(make_toggle(f"{decorated}.f", ("return x", "return -x"))),
+        pytest.raises(prtoggle.TargetError, match="something else"),
+    ):
+        importlib.import_module(decorated)
 
 
 def test_a_branch_that_does_not_run_is_a_failure(modules: Modules) -> None:
