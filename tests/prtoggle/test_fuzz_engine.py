@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import inspect
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 import prtoggle
+from prtoggle import engine
 from prtoggle.spec import Edit, Patch, Toggle
 from tests.prtoggle.program_trees import HEADER, NEW_HEADERS, Change, Program, changes_of, programs
 
@@ -33,7 +35,7 @@ QUIET = settings(
 
 
 class Folder:
-    """Where the modules of this file lie; every module is forgotten when its example ends."""
+    """Where the modules of this file lie; as a context manager it gives an example an engine of its own."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,7 +51,12 @@ class Folder:
     def load(self, text: str) -> ModuleType:
         return importlib.import_module(self.write(text))
 
-    def clear(self) -> None:
+    def __enter__(self) -> None:
+        self._before, engine._engine = engine._engine, engine.Engine()
+
+    def __exit__(self, *error: object) -> None:
+        engine._engine.loading.stop()
+        engine._engine = self._before
         for name in self.names:
             sys.modules.pop(name, None)
             (self.path / f"{name}.py").unlink()
@@ -270,7 +277,7 @@ def test_a_loaded_module_behaves_as_edited_by_hand(folder: Folder, plan: Any) ->
     note(texts[0])
     note(texts[1])
     call = program.context.call
-    try:
+    with folder:
         module = folder.load(texts[0])
         first = make_toggle(module.__name__, program, edits, preamble)
         before = observe(module, call)
@@ -294,8 +301,6 @@ def test_a_loaded_module_behaves_as_edited_by_hand(folder: Folder, plan: Any) ->
             handle.restore()
         assert same_objects(identities(module, there), found)
         agree(observe(module, call), before)
-    finally:
-        folder.clear()
 
 
 @QUIET
@@ -307,7 +312,7 @@ def test_a_module_born_reverted_behaves_as_edited_by_hand(folder: Folder, plan: 
     note(texts[0])
     note(texts[1])
     call = program.context.call
-    try:
+    with folder:
         name = folder.write(texts[0])
         first = make_toggle(name, program, edits, preamble)
         if not is_valid(texts[1]):
@@ -341,16 +346,6 @@ def test_a_module_born_reverted_behaves_as_edited_by_hand(folder: Folder, plan: 
                     agree(observe(module, call), observe(folder.load(texts[1]), call))
                 agree(observe(module, call), observe(folder.load(texts[0]), call))
         finally:
-            _give_up(handle)
-    finally:
-        folder.clear()
-
-
-def _give_up(handle: prtoggle.Handle) -> None:
-    """Restores; a function born reverted that cannot be put back stays in force in an engine of its own."""
-    if handle.is_restored:
-        return
-    try:
-        handle.restore()
-    except prtoggle.RestoreError:
-        handle._engine._slots.clear()
+            # One that cannot be put back ends with its engine.
+            with contextlib.suppress(prtoggle.RestoreError):
+                handle.restore()
