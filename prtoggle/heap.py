@@ -27,9 +27,12 @@ _MAX_HELD: Final = 1000
 _ENDS: Final = (type, ModuleType, FrameType, GeneratorType)
 
 
-def twins(function: FunctionType) -> list[FunctionType]:
-    """The other functions that run the same code object: those of a `def` in a loop, and copies."""
-    if sys.getrefcount(function.__code__) <= _counts()[0]:
+def twins(function: FunctionType, ours: int = 0) -> list[FunctionType]:
+    """The other functions that run the same code object: those of a `def` in a loop, and copies.
+
+    `ours` is how many references to the code we hold ourselves.
+    """
+    if sys.getrefcount(function.__code__) <= _counts()[0] + ours:
         return []
     code = function.__code__
     return [
@@ -47,9 +50,9 @@ class Families:
             weakref.WeakKeyDictionary()
         )
 
-    def of(self, function: FunctionType) -> list[FunctionType]:
-        """The function, and every other that its definition made."""
-        self.add([function, *twins(function)])
+    def of(self, function: FunctionType, ours: int = 0) -> list[FunctionType]:
+        """The function, and every other that its definition made; `ours` as for `twins`."""
+        self.add([function, *twins(function, ours)])
         others = self._families.get(function, ())
         return [function, *(other for other in others if other is not function)]
 

@@ -107,7 +107,8 @@ class LivePlanner:
     ) -> list[Edited]:
         """The function that was found, and every other that its definition made."""
         function = found.function
-        family = self._sites.families.of(function)
+        # A site refers to the code that it found twice: from its basis, and from the version to come back to.
+        family = self._sites.families.of(function, 2 if self._sites.knows(function) else 0)
         every = [found, *(Peeled(other, ()) for other in family[1:])]
         if (shared or family[1:]) and not self._sites.knows(function):
             caches = tuple(caches_around(family))
