@@ -10,6 +10,7 @@ frame, give what the compiler would have made of them when the module was loaded
 
 from __future__ import annotations
 
+import ast
 import inspect
 import linecache
 from dataclasses import dataclass, field
@@ -34,7 +35,6 @@ from prtoggle.recompile import (
 from prtoggle.source_text import ModuleSource
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Iterator, Sequence
     from types import CodeType
 
@@ -127,12 +127,38 @@ def find_region(
     end = block_end(lines, start, max(start + 1, last_line(code))) if extent is None else extent[1]
     text = "".join(lines[start:end])
     for frame in _frames(code, namespace, lines, start, end, path):
+        if extent is None and frame.suffix:
+            # The whole module: only there can the end that indentation shows be wrong.
+            right = _end_in(lines, start)
+            if right not in (None, end):
+                return find_region(
+                    code, namespace, lines, path, target, extent=(start, right or end), present=present
+                )
         region = Region(path, lines, start, end, code.co_qualname, 0, frame)
         ordinal = _ordinal(region, code, text if present is None else present(text))
         if ordinal is not None:
             flag = code.co_flags & inspect.CO_ITERABLE_COROUTINE
             return Region(path, lines, start, end, code.co_qualname, ordinal, frame, flag)
     raise _stale(code, path, target)
+
+
+def _end_in(lines: Sequence[str], start: int) -> int | None:
+    """The index after the function that begins at index `start`; None where none does.
+
+    Code that can never run leaves no instruction, so that a string in it may be taken for the end.
+    """
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    return next(
+        (
+            node.end_lineno
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and first_line(node) == start + 1
+        ),
+        None,
+    )
 
 
 def _ordinal(region: Region, code: CodeType, text: str) -> int | None:
