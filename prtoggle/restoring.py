@@ -59,7 +59,8 @@ def _sites(birth: Birth, unit: Unit, births: Births, maker: SiteMaker) -> list[S
         raise
     except PrToggleError as error:
         raise RestoreError(f"{target} cannot be restored in this process: {error}", target=target) from error
-    if not made:
+    # Of several definitions of one name, those in branches that did not run made nothing.
+    if not made and [other.qualname for other in birth.units].count(unit.qualname) == 1:
         _refuse_exchanged(birth, unit, births)
     return made
 
@@ -74,7 +75,12 @@ def _refuse_exchanged(birth: Birth, unit: Unit, births: Births) -> None:
         found = functions_behind(
             raw,
             target,
-            lambda function: function.__qualname__ == unit.qualname and function.__globals__ is vars(module),
+            lambda function: (
+                # A wrapper has taken over the name, and is not the function.
+                "__wrapped__" not in vars(function)
+                and function.__qualname__ == unit.qualname
+                and function.__globals__ is vars(module)
+            ),
         )
         exchanged = any(births.of_code(peeled.function.__code__) is None for peeled in found)
     except PrToggleError:
