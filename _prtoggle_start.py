@@ -15,20 +15,22 @@ def start() -> None:
     """Activates what `PRTOGGLE` asks for; does nothing when it is unset or empty.
 
     Safe to call more than once: a virtual environment reads a `.pth` file twice where `lib64` links to `lib`.
-    Ends the process with status 2 when the package that is to do the work cannot be imported,
+    Ends the process with status 2 when the package that is to do the work cannot be imported or fails,
     since going on would run the fixed code under the name of the reverted one.
     """
     if not os.environ.get("PRTOGGLE"):
         return
     try:
         from prtoggle.activation import activate_from_environment  # noqa: PLC0415 (for those who asked)
+
+        activate_from_environment()
     except Exception as error:  # noqa: BLE001 (a half removed or half copied package fails in many ways)
         message = (
-            f"prtoggle: PRTOGGLE={os.environ['PRTOGGLE']} is set, but prtoggle cannot be imported here:\n"
+            f"prtoggle: PRTOGGLE={os.environ['PRTOGGLE']} is set, but prtoggle cannot be imported or started"
+            " here:\n"
             f"  {error!r}.\n"
             "  Nothing was reverted, so this process stops. Reinstall prtoggle for this interpreter, or unset"
             " PRTOGGLE.\n"
         )
         os.write(2, message.encode(errors="backslashreplace"))
         os._exit(2)
-    activate_from_environment()

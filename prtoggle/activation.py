@@ -110,17 +110,20 @@ def activate_session(ids: Iterable[str]) -> None:
 
 def fail(error: BaseException) -> NoReturn:
     """Ends the process with status 2, from whichever thread: a toggle was asked for that is not in effect."""
-    if _Session.reporter is not None:
-        _Session.reporter.write("failed", message=str(error))
-    for put_back in before_exit:
-        with contextlib.suppress(Exception):
-            put_back()
-    # What the program has printed so far may be what explains the failure; os._exit would drop it.
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-    _write_all(2, _message(error).encode(errors="backslashreplace"))
-    os._exit(FAILED)
+    # Whatever goes wrong while the failure is told, the process does not go on.
+    try:
+        if _Session.reporter is not None:
+            _Session.reporter.write("failed", message=str(error))
+        for put_back in before_exit:
+            with contextlib.suppress(Exception):
+                put_back()
+        # What the program has printed so far may be what explains the failure; os._exit would drop it.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        _write_all(2, _message(error).encode(errors="backslashreplace"))
+    finally:
+        os._exit(FAILED)
 
 
 def _note_failure(event: Event) -> None:

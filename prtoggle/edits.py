@@ -17,18 +17,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prtoggle.definitions import TargetNode, locate, made_from
-from prtoggle.diagnosis import Place, ambiguous, ends_in_string, mismatch, out_of_range
-from prtoggle.diffs import plan_diff
-from prtoggle.empty_blocks import fill_blocks
 from prtoggle.errors import AmbiguousMatchError, EditError, MatchError, StaleSourceError
-from prtoggle.indentation import fit_block, string_lines, style_of
-from prtoggle.integrity import EditedModule, edit_module, parse_edited
-from prtoggle.matching import Found, find_lines, find_statements, pattern_of
 from prtoggle.missing import missing_target
-from prtoggle.names import undefined_names
-from prtoggle.preamble import place_preamble
-from prtoggle.source_text import ModuleSource, decode_source, read_source
-from prtoggle.splices import EditedLines, Rank, Splice, apply_splices, edited_line_map, merge
+from prtoggle.source.diagnosis import Place, ambiguous, ends_in_string, mismatch, out_of_range
+from prtoggle.source.diffs import plan_diff
+from prtoggle.source.empty_blocks import fill_blocks
+from prtoggle.source.indentation import fit_block, string_lines, style_of
+from prtoggle.source.integrity import EditedModule, edit_module, parse_edited
+from prtoggle.source.matching import Found, find_lines, find_statements, pattern_of
+from prtoggle.source.names import undefined_names
+from prtoggle.source.preamble import place_preamble
+from prtoggle.source.source_text import ModuleSource, decode_source, read_source
+from prtoggle.source.splices import EditedLines, Rank, Splice, apply_splices, edited_line_map, merge
 
 if TYPE_CHECKING:
     import ast

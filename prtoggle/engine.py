@@ -12,21 +12,21 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from prtoggle import relations
-from prtoggle.births import Births
-from prtoggle.closures import inner_moves
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import ConflictError, PrToggleError, RestoreError
-from prtoggle.flips import flip_off, flip_on, is_current, is_plain
 from prtoggle.heap import caches_around
-from prtoggle.live_plan import LivePlanner
-from prtoggle.loading import Loading
-from prtoggle.overview import announce, overview
-from prtoggle.planning import PlanMaker
-from prtoggle.restoring import born_plan
-from prtoggle.site_maker import SiteMaker
-from prtoggle.sites import SiteRegistry
-from prtoggle.slots import Slot
+from prtoggle.plans import relations
+from prtoggle.plans.births import Births
+from prtoggle.plans.closures import inner_moves
+from prtoggle.plans.flips import flip_off, flip_on, is_current, is_plain
+from prtoggle.plans.live_plan import LivePlanner
+from prtoggle.plans.loading import Loading
+from prtoggle.plans.overview import announce, overview
+from prtoggle.plans.planning import PlanMaker
+from prtoggle.plans.restoring import born_plan
+from prtoggle.plans.site_maker import SiteMaker
+from prtoggle.plans.sites import SiteRegistry
+from prtoggle.plans.slots import Slot
 from prtoggle.states import Restored
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from prtoggle.installers.base import Observer, Step
-    from prtoggle.sites import Site
+    from prtoggle.plans.sites import Site
     from prtoggle.spec import Toggle
     from prtoggle.states import Event, ToggleState
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
+from prtoggle.code.headers import AT_LOAD
 from prtoggle.errors import UnsupportedTargetError
-from prtoggle.headers import AT_LOAD
 
 if TYPE_CHECKING:
     from prtoggle.live import Attribute

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from prtoggle.source_text import ModuleSource
+    from prtoggle.source.source_text import ModuleSource
+    from prtoggle.source.splices import Splice
     from prtoggle.spec import Patch, Toggle
-    from prtoggle.splices import Splice
     from prtoggle.target import ResolvedTarget
 
 Status = Literal[

@@ -13,7 +13,7 @@ from prtoggle.applies_to import applies, installed_version
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
 from prtoggle.errors import PrToggleError
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 from prtoggle.static_check import SourceCache, plan_modules, status_of
 
 if TYPE_CHECKING:

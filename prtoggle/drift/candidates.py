@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.drift.functions import Definition, definitions, parsed_block, shape
 from prtoggle.errors import UnsupportedTargetError
-from prtoggle.source_text import ModuleSource, read_source
+from prtoggle.source.source_text import ModuleSource, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

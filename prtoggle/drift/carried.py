@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from prtoggle.drift.edit_maker import same_code
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 
 _LAYOUT = {
     tokenize.COMMENT,

@@ -13,7 +13,7 @@ from prtoggle.drift.healed_patch import merged_patch, same_definition
 from prtoggle.drift.locked_code import Today, named_definition, reverted_text
 from prtoggle.drift.merging import Merged, changes, merge_lines, same_lines
 from prtoggle.errors import PrToggleError
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

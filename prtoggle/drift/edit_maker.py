@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from prtoggle.drift.merging import changes, dedented
 from prtoggle.edits import apply_splices, merge, plan_patch
 from prtoggle.errors import EditError, EditOverlapError, PrToggleError, SpecError
-from prtoggle.matching import blocks_of
-from prtoggle.source_text import split_lines
+from prtoggle.source.matching import blocks_of
+from prtoggle.source.source_text import split_lines
 from prtoggle.spec import Edit, Patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prtoggle.source_text import ModuleSource
+    from prtoggle.source.source_text import ModuleSource
     from prtoggle.target import ResolvedTarget
 
 _MOST_CONTEXT = 40

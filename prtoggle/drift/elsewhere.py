@@ -10,7 +10,7 @@ from prtoggle.drift.classes import Drift, PatchDrift
 from prtoggle.drift.healed_patch import merged_patch, moved_patch
 from prtoggle.drift.locked_code import Today
 from prtoggle.drift.merging import changes, merge_lines
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from prtoggle.definitions import ScopeNode, TargetNode, accessor_kind, bound_in,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prtoggle.source_text import ModuleSource
+    from prtoggle.source.source_text import ModuleSource
 
 _ACCESSOR = {"setter": ".fset", "deleter": ".fdel"}
 

@@ -10,8 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from prtoggle.drift.merging import changes
-from prtoggle.matching import blocks_of
-from prtoggle.source_text import split_lines
+from prtoggle.source.matching import blocks_of
+from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,13 +10,13 @@ from prtoggle.drift.functions import Definition, of_node
 from prtoggle.drift.merging import dedented, indented
 from prtoggle.edits import apply_splices, merge, plan_nodes
 from prtoggle.errors import PrToggleError
-from prtoggle.source_text import ModuleSource, split_lines
+from prtoggle.source.source_text import ModuleSource, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prtoggle.source.splices import Splice
     from prtoggle.spec import Patch
-    from prtoggle.splices import Splice
     from prtoggle.target import ResolvedTarget
 
 

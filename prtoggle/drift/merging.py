@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.errors import PrToggleError
-from prtoggle.indentation import common_indent, string_lines
+from prtoggle.source.indentation import common_indent, string_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

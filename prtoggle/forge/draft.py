@@ -16,7 +16,7 @@ from prtoggle.forge.fix import LeftOut
 from prtoggle.forge.later_use import still_used, used_later
 from prtoggle.forge.places import Place, place_of
 from prtoggle.forge.units import compare
-from prtoggle.source_text import ModuleSource, read_source, split_lines
+from prtoggle.source.source_text import ModuleSource, read_source, split_lines
 from prtoggle.spec import Patch
 from prtoggle.target import ResolvedTarget
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prtoggle.drift.merging import Merged
     from prtoggle.forge.fix import Fix, FixedFile
     from prtoggle.forge.units import Comparison, FunctionUnit
-    from prtoggle.splices import Splice
+    from prtoggle.source.splices import Splice
 
 
 class DraftPatch(NamedTuple):

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.diff_text import parse_diff
-from prtoggle.diffs import find_spots
 from prtoggle.drift.merging import ToolMissingError
 from prtoggle.errors import SpecError, UnsupportedTargetError
-from prtoggle.source_text import decode_source, read_source, split_lines
+from prtoggle.source.diff_text import parse_diff
+from prtoggle.source.diffs import find_spots
+from prtoggle.source.source_text import decode_source, read_source, split_lines
 
 if TYPE_CHECKING:
     from unidiff.patch import PatchedFile
 
-    from prtoggle.diff_text import FileDiff
     from prtoggle.forge.git_history import Commit, Repository
+    from prtoggle.source.diff_text import FileDiff
 
 _INERT = {".md", ".rst", ".txt", ".png", ".svg", ".jpg", ".gif", ".ipynb", ".gitignore"}
 _INDEX = re.compile(r"^index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})", re.MULTILINE)

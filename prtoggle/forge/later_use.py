@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prtoggle.drift.candidates import package_files
 from prtoggle.drift.functions import definitions
 from prtoggle.errors import UnsupportedTargetError
-from prtoggle.source_text import read_source
+from prtoggle.source.source_text import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

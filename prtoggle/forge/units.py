@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.definitions import locate
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.errors import UnsupportedTargetError
 from prtoggle.installers.import_time import ImportTime, aliases, import_time
-from prtoggle.source_text import decode_source
+from prtoggle.source.source_text import decode_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """`value:` patches: a module constant or class attribute that has another value while the toggle is active.
 
-At load the assignment itself is edited (`prtoggle.value_source`): whoever imports the constant or computes
-with it while modules load gets the reverted value, as if the file said so. Live (`plan`) the name is bound
-anew, together with every other name that holds the old object. Where import-time code made something of the
-old value (another constant, a default argument), a new binding would be a half-reverted program: that is
-refused, and the message says where.
+At load the assignment itself is edited (`prtoggle.code.value_source`): whoever imports the constant or
+computes with it while modules load gets the reverted value, as if the file said so. Live (`plan`) the name
+is bound anew, together with every other name that holds the old object. Where import-time code made
+something of the old value (another constant, a default argument), a new binding would be a half-reverted
+program: that is refused, and the message says where.
 """
 
 from __future__ import annotations

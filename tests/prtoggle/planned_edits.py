@@ -11,7 +11,7 @@ from prtoggle.spec import Edit, Patch
 from prtoggle.target import ResolvedTarget
 
 if TYPE_CHECKING:
-    from prtoggle.splices import Splice
+    from prtoggle.source.splices import Splice
 
 
 def make_source(text: str, path: str = "hc.py") -> ModuleSource:

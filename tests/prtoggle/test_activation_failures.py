@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -296,6 +297,38 @@ def test_without_our_dependencies_the_process_stops(project: Project) -> None:
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "prtoggle cannot be imported" in done.stderr
+
+
+def test_any_exception_out_of_the_activation_stops_the_process(project: Project) -> None:
+    # Python prints an exception that a start file raises, and goes on with the program as it is.
+    code = f"""\
+        import sys, types
+        sys.path.insert(0, {str(ROOT)!r})
+        import _prtoggle_start
+        broken = sys.modules["prtoggle.activation"] = types.ModuleType("prtoggle.activation")
+        broken.activate_from_environment = lambda: 1 / 0
+        _prtoggle_start.start()
+        print("went on")
+        """
+
+    done = project.python("-S", "-c", textwrap.dedent(code), toggles="1")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ZeroDivisionError('division by zero')" in done.stderr
+
+
+def test_the_process_stops_even_where_the_failure_cannot_be_told(project: Project) -> None:
+    code = """\
+        import prtoggle.activation as activation
+        activation._message = lambda error: 1 / 0
+        activation.fail(ValueError())
+        """
+
+    done = project.python(
+        "-c", f"try:\n{textwrap.indent(textwrap.dedent(code), ' ')}\nfinally:\n print('went on')"
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_a_toggle_that_the_program_itself_reverts_raises_to_the_program(project: Project) -> None:

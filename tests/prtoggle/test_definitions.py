@@ -9,7 +9,7 @@ import pytest
 
 from prtoggle.definitions import locate, made_from, region_end
 from prtoggle.missing import missing_target
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 from prtoggle.target import ResolvedTarget
 
 SOURCE = '''\

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from prtoggle.diff_text import parse_diff
 from prtoggle.edits import plan_patch
 from prtoggle.errors import AlreadyRevertedError, AmbiguousMatchError, MatchError, SpecError
+from prtoggle.source.diff_text import parse_diff
 from prtoggle.spec import Patch
 from prtoggle.target import ResolvedTarget
 from tests.prtoggle.planned_edits import edited, make_source

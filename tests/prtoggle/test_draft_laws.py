@@ -15,7 +15,7 @@ from prtoggle.drift.merging import merge_lines
 from prtoggle.edits import apply_splices, merge, plan_patch
 from prtoggle.forge.draft import make_draft
 from prtoggle.forge.fix import Fix, FixedFile
-from prtoggle.source_text import read_source
+from prtoggle.source.source_text import read_source
 
 LINES = st.lists(st.sampled_from([f"{name}\n" for name in "abcde"]), max_size=8)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from prtoggle.definitions import locate, region_end
 from prtoggle.edits import apply_splices, edit_module, edited_line_map, merge, plan_lines
 from prtoggle.errors import MatchError
-from prtoggle.indentation import common_indent, string_lines
-from prtoggle.source_text import split_lines
+from prtoggle.source.indentation import common_indent, string_lines
+from prtoggle.source.source_text import split_lines
 from prtoggle.spec import Edit, Patch
 from tests.prtoggle.planned_edits import make_source, plan
 

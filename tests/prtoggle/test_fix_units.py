@@ -9,7 +9,7 @@ import pytest
 from prtoggle.edits import apply_splices, merge, plan_patch
 from prtoggle.forge.draft import make_draft
 from prtoggle.forge.fix import Fix, FixedFile
-from prtoggle.source_text import read_source
+from prtoggle.source.source_text import read_source
 
 NAME = "fxu_module.py"
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prtoggle.diff_text import parse_diff
 from prtoggle.edits import edit_module, plan_patch
 from prtoggle.errors import PrToggleError, SpecError
-from prtoggle.indentation import Style, fit_block, string_lines
 from prtoggle.loader import load_text, written_id
+from prtoggle.source.diff_text import parse_diff
+from prtoggle.source.indentation import Style, fit_block, string_lines
 from prtoggle.spec import Edit, Patch
 from prtoggle.target import ResolvedTarget, parse_target
 from prtoggle.versions import parse_range

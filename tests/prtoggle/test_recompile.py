@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from prtoggle.code.region import find_region
+from prtoggle.code.virtual_file import VirtualFile, ensure_readable, lookup, new_name, publish
 from prtoggle.errors import StaleSourceError, UnsupportedTargetError
 from prtoggle.installers.base import Variant
-from prtoggle.module_code import ModuleEdits, Offsets, compile_edited
+from prtoggle.plans.module_code import ModuleEdits, Offsets, compile_edited
+from prtoggle.plans.slots import Slot
 from prtoggle.recompile import block_end, codes_at, codes_named, last_line, moved, nested_codes, same_code
-from prtoggle.region import find_region
-from prtoggle.slots import Slot
-from prtoggle.source_text import ModuleSource
-from prtoggle.splices import Rank, Splice, merge
-from prtoggle.virtual_file import VirtualFile, ensure_readable, lookup, new_name, publish
+from prtoggle.source.source_text import ModuleSource
+from prtoggle.source.splices import Rank, Splice, merge
 from tests.prtoggle.toggle_making import make_toggle
 
 if TYPE_CHECKING:

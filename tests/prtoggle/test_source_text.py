@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prtoggle.errors import UnsupportedTargetError
-from prtoggle.source_text import decode_source, read_source, split_lines
+from prtoggle.source.source_text import decode_source, read_source, split_lines
 
 
 @pytest.mark.parametrize(

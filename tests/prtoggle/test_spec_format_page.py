@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from prtoggle.diff_text import parse_diff
 from prtoggle.loader import load_text
+from prtoggle.source.diff_text import parse_diff
 from prtoggle.spec_reader import _TOGGLE_KEYS
 from prtoggle.static_check import Status
 

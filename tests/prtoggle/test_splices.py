@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 from prtoggle.errors import EditOverlapError
-from prtoggle.splices import Rank, Splice, apply_splices, edited_line_map, merge
+from prtoggle.source.splices import Rank, Splice, apply_splices, edited_line_map, merge
 from tests.prtoggle.planned_edits import edits, plan
 
 TEXT = "def f(x):\n    a = 1\n    b = 2\n    c = 3\n    return a\n"

@@ -8,7 +8,7 @@ import pytest
 
 from prtoggle.edits import edit_module
 from prtoggle.errors import UndefinedNameError
-from prtoggle.names import undefined_in_code, undefined_names
+from prtoggle.source.names import undefined_in_code, undefined_names
 from tests.prtoggle.planned_edits import edits, make_source, plan, replaced
 
 SOURCE = "from math import pi\nLIMIT = 3\ndef f(x):\n    y = new_way(x)\n    return y\ndef new_way(x):\n    return x\n"

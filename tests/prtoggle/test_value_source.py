@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prtoggle.code.value_source import as_literal, plan_value
 from prtoggle.errors import AlreadyRevertedError, TargetError, UnsupportedTargetError
-from prtoggle.source_text import ModuleSource
+from prtoggle.source.source_text import ModuleSource
+from prtoggle.source.splices import apply_splices
 from prtoggle.spec import Patch
-from prtoggle.splices import apply_splices
 from prtoggle.target import ResolvedTarget
-from prtoggle.value_source import as_literal, plan_value
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),

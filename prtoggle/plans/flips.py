@@ -13,8 +13,8 @@ from prtoggle.live import still_leads
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prtoggle.sites import Site
-    from prtoggle.slots import Plan, Slot
+    from prtoggle.plans.sites import Site
+    from prtoggle.plans.slots import Plan, Slot
 
 
 def is_current(plan: Plan) -> bool:

@@ -10,21 +10,21 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from prtoggle.empty_blocks import fill_blocks
+from prtoggle.code.quiet import parse
+from prtoggle.code.virtual_file import ensure_readable
 from prtoggle.installers.in_place import LiveFunction
-from prtoggle.quiet import parse
-from prtoggle.splices import apply_splices, merge, moved_splice
-from prtoggle.variants import build
-from prtoggle.virtual_file import ensure_readable
+from prtoggle.plans.variants import build
+from prtoggle.source.empty_blocks import fill_blocks
+from prtoggle.source.splices import apply_splices, merge, moved_splice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import FunctionType
 
-    from prtoggle.headers import Basis
+    from prtoggle.code.headers import Basis
     from prtoggle.installers.base import Follower, Observer, Variant
-    from prtoggle.slots import Slot
-    from prtoggle.splices import Splice
+    from prtoggle.plans.slots import Slot
+    from prtoggle.source.splices import Splice
 
 Slots = frozenset["Slot"]
 

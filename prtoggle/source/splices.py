@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from prtoggle.errors import EditOverlapError
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

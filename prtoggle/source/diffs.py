@@ -10,18 +10,18 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.diagnosis import nearest_windows, numbered
-from prtoggle.diff_text import FileDiff, Hunk, change_runs, parse_diff
 from prtoggle.errors import AlreadyRevertedError, AmbiguousMatchError, MatchError
-from prtoggle.indentation import leading
-from prtoggle.matching import pattern_of
-from prtoggle.splices import Rank, Splice, merge
+from prtoggle.source.diagnosis import nearest_windows, numbered
+from prtoggle.source.diff_text import FileDiff, Hunk, change_runs, parse_diff
+from prtoggle.source.indentation import leading
+from prtoggle.source.matching import pattern_of
+from prtoggle.source.splices import Rank, Splice, merge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prtoggle.definitions import TargetNode
-    from prtoggle.source_text import ModuleSource
+    from prtoggle.source.source_text import ModuleSource
     from prtoggle.spec import Patch
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prtoggle.splices import merge
+from prtoggle.source.splices import merge
 
 if TYPE_CHECKING:
     from types import CodeType
 
     from prtoggle.installers.base import Spot
-    from prtoggle.sites import Site
-    from prtoggle.slots import Slot
-    from prtoggle.source_text import ModuleSource
-    from prtoggle.splices import Splice
+    from prtoggle.plans.sites import Site
+    from prtoggle.plans.slots import Slot
+    from prtoggle.source.source_text import ModuleSource
+    from prtoggle.source.splices import Splice
 
 
 @dataclass(slots=True, eq=False)

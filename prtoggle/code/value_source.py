@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from prtoggle.definitions import locate
 from prtoggle.errors import AlreadyRevertedError, UnsupportedTargetError
 from prtoggle.missing import missing_target
-from prtoggle.splices import Rank, Splice, merge
+from prtoggle.source.splices import Rank, Splice, merge
 
 if TYPE_CHECKING:
-    from prtoggle.source_text import ModuleSource
+    from prtoggle.source.source_text import ModuleSource
     from prtoggle.spec import Patch
     from prtoggle.target import ResolvedTarget
 

@@ -10,8 +10,8 @@ from prtoggle.states import Activated, Armed, PatchState, ToggleState
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prtoggle.births import Births
-    from prtoggle.slots import Slot, Waiting
+    from prtoggle.plans.births import Births
+    from prtoggle.plans.slots import Slot, Waiting
     from prtoggle.spec import Patch
     from prtoggle.states import Event, State
 

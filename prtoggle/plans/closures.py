@@ -12,17 +12,17 @@ import gc
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
+from prtoggle.code.quiet import parse
 from prtoggle.errors import RestoreError
 from prtoggle.installers.in_place import installed_code
-from prtoggle.quiet import parse
+from prtoggle.plans.variants import KINDS
 from prtoggle.recompile import nested_codes
-from prtoggle.variants import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prtoggle.installers.base import Variant
-    from prtoggle.sites import Site, Slots
+    from prtoggle.plans.sites import Site, Slots
 
 
 class Move(NamedTuple):

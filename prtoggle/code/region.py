@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prtoggle.cells import mention
+from prtoggle.code.cells import mention
+from prtoggle.code.outer_functions import first_line, outer_functions
+from prtoggle.code.quiet import compiling, parse
 from prtoggle.errors import StaleSourceError, UnsupportedTargetError
-from prtoggle.outer_functions import first_line, outer_functions
-from prtoggle.quiet import compiling, parse
 from prtoggle.recompile import (
     block_end,
     codes_at,
@@ -32,7 +32,7 @@ from prtoggle.recompile import (
     same_code,
     scan_imported,
 )
-from prtoggle.source_text import ModuleSource
+from prtoggle.source.source_text import ModuleSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,19 +13,19 @@ from prtoggle.errors import TargetModuleError
 from prtoggle.installers import value, wrapper
 from prtoggle.installers.at_load import same_file
 from prtoggle.installers.base import LivePatch
-from prtoggle.live_plan import LivePlanner, Wanted
-from prtoggle.slots import Plan, SitePlan, Waiting
-from prtoggle.splices import merge
+from prtoggle.plans.live_plan import LivePlanner, Wanted
+from prtoggle.plans.slots import Plan, SitePlan, Waiting
+from prtoggle.source.splices import merge
 from prtoggle.target import ModuleFile, ResolvedTarget, parse_target, split_name, split_target
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from prtoggle.live import Trail
-    from prtoggle.sites import Site
-    from prtoggle.slots import Slot
+    from prtoggle.plans.sites import Site
+    from prtoggle.plans.slots import Slot
+    from prtoggle.source.splices import Splice
     from prtoggle.spec import Patch
-    from prtoggle.splices import Splice
 
 
 class PlanMaker:

@@ -20,23 +20,23 @@ from itertools import accumulate
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from prtoggle.births import Birth, Unit
-from prtoggle.cells import mention, uses_class_cell
-from prtoggle.outer_functions import first_line, outer_functions
-from prtoggle.quiet import parse
+from prtoggle.code.cells import mention, uses_class_cell
+from prtoggle.code.outer_functions import first_line, outer_functions
+from prtoggle.code.quiet import parse
+from prtoggle.code.virtual_file import VirtualFile, new_name, publish
+from prtoggle.plans.births import Birth, Unit
+from prtoggle.plans.spots import spot_of
 from prtoggle.recompile import moved
-from prtoggle.source_text import ModuleSource
-from prtoggle.splices import EditedLines, apply_splices, edited_line_map, moved_splice
-from prtoggle.spots import spot_of
-from prtoggle.virtual_file import VirtualFile, new_name, publish
+from prtoggle.source.source_text import ModuleSource
+from prtoggle.source.splices import EditedLines, apply_splices, edited_line_map, moved_splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prtoggle.definitions import FunctionNode
     from prtoggle.installers.base import Spot
-    from prtoggle.slots import Slot
-    from prtoggle.splices import Splice
+    from prtoggle.plans.slots import Slot
+    from prtoggle.source.splices import Splice
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,24 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from prtoggle.cells import mention
+from prtoggle.code.cells import mention
+from prtoggle.code.headers import AT_LOAD, Basis, definition, header_extras, reaches_header
+from prtoggle.code.quiet import compiling, parse
+from prtoggle.code.virtual_file import VirtualFile, new_name, publish
 from prtoggle.errors import EditError, UndefinedNameError, UnsupportedTargetError
-from prtoggle.headers import AT_LOAD, Basis, definition, header_extras, reaches_header
 from prtoggle.installers.base import Variant
-from prtoggle.names import undefined_in_code
-from prtoggle.quiet import compiling, parse
-from prtoggle.source_text import split_lines
-from prtoggle.splices import apply_splices, edited_line_map
-from prtoggle.spots import spot_of
-from prtoggle.virtual_file import VirtualFile, new_name, publish
+from prtoggle.plans.spots import spot_of
+from prtoggle.source.names import undefined_in_code
+from prtoggle.source.source_text import split_lines
+from prtoggle.source.splices import apply_splices, edited_line_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType
 
+    from prtoggle.code.region import Region
     from prtoggle.installers.base import Observer, Spot
-    from prtoggle.region import Region
-from prtoggle.splices import Splice
+from prtoggle.source.splices import Splice
 
 _KIND_NAMES: Final = {
     inspect.CO_ASYNC_GENERATOR: "asynchronous generator",

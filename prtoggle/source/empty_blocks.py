@@ -6,15 +6,15 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.indentation import leading
-from prtoggle.preamble import first_line_of
-from prtoggle.splices import Rank
+from prtoggle.source.indentation import leading
+from prtoggle.source.preamble import first_line_of
+from prtoggle.source.splices import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from prtoggle.source_text import ModuleSource
-    from prtoggle.splices import Splice
+    from prtoggle.source.source_text import ModuleSource
+    from prtoggle.source.splices import Splice
 
 
 class EmptyBlock(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prtoggle.installers.base import Spot
-from prtoggle.source_text import split_lines
+from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
-    from prtoggle.splices import EditedLines
+    from prtoggle.source.splices import EditedLines
 
 
 def spot_of(shown: EditedLines, original: str, shift: int = 0) -> Spot:

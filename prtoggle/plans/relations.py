@@ -10,7 +10,7 @@ from prtoggle.errors import ConflictError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.slots import Slot
+    from prtoggle.plans.slots import Slot
 
 
 def refuse_conflicts(new: Sequence[Slot], active: Sequence[Slot]) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
+from prtoggle.code.outer_functions import function_around
+from prtoggle.code.quiet import parse
 from prtoggle.definitions import locate
 from prtoggle.edits import plan_lines, plan_nodes, plan_patch
 from prtoggle.errors import EditError, MatchError, PrToggleError, StaleSourceError
 from prtoggle.heap import caches_around, is_shared
 from prtoggle.installers.value import plan_edited
-from prtoggle.integrity import edit_module
 from prtoggle.live import (
     Peeled,
     code_qualname,
@@ -26,24 +27,23 @@ from prtoggle.live import (
     search_process,
 )
 from prtoggle.live_refusals import not_editable, outside_functions
-from prtoggle.outer_functions import function_around
-from prtoggle.quiet import parse
-from prtoggle.source_text import ModuleSource
-from prtoggle.splices import moved_splice
+from prtoggle.source.integrity import edit_module
+from prtoggle.source.source_text import ModuleSource
+from prtoggle.source.splices import moved_splice
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Sequence
     from types import ModuleType
 
+    from prtoggle.code.region import Region
     from prtoggle.definitions import TargetNode
     from prtoggle.installers.base import Step
     from prtoggle.live import Attribute, Trail
-    from prtoggle.region import Region
-    from prtoggle.site_maker import SiteMaker
-    from prtoggle.sites import Site
+    from prtoggle.plans.site_maker import SiteMaker
+    from prtoggle.plans.sites import Site
+    from prtoggle.source.splices import Splice
     from prtoggle.spec import Patch
-    from prtoggle.splices import Splice
     from prtoggle.target import ResolvedTarget
 
 

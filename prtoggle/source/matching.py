@@ -12,8 +12,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.indentation import DEFAULT_UNIT, common_indent, leading, string_lines
-from prtoggle.source_text import split_lines
+from prtoggle.source.indentation import DEFAULT_UNIT, common_indent, leading, string_lines
+from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,13 +6,13 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.errors import UnsupportedTargetError
-from prtoggle.indentation import fit_block, leading, style_of
+from prtoggle.source.indentation import fit_block, leading, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prtoggle.definitions import TargetNode
-    from prtoggle.source_text import ModuleSource
+    from prtoggle.source.source_text import ModuleSource
 
 
 class Insertion(NamedTuple):

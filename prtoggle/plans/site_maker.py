@@ -7,27 +7,27 @@ import sys
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from prtoggle.code.headers import Basis
+from prtoggle.code.region import find_region, source_lines
+from prtoggle.code.signature import extras_of
 from prtoggle.dynamo import refuse_scripted
 from prtoggle.errors import PrToggleError, UnsupportedTargetError
-from prtoggle.headers import Basis
 from prtoggle.heap import Families, caches_around
 from prtoggle.installers.in_place import cache_follower, refuse_free_threaded, unedited
 from prtoggle.installers.probes import forms_of
 from prtoggle.installers.triton_jit import follower_of, with_kernels
 from prtoggle.live import Peeled, find_attribute, peel
-from prtoggle.region import find_region, source_lines
-from prtoggle.signature import extras_of
-from prtoggle.sites import Site
-from prtoggle.splices import apply_splices
+from prtoggle.plans.sites import Site
+from prtoggle.source.splices import apply_splices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import CodeType
 
-    from prtoggle.births import Birth, Births, Unit
     from prtoggle.installers.base import Follower
     from prtoggle.live import Attribute
-    from prtoggle.sites import SiteRegistry
+    from prtoggle.plans.births import Birth, Births, Unit
+    from prtoggle.plans.sites import SiteRegistry
 
 
 class SiteMaker:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prtoggle.definitions import FunctionNode, ScopeNode
-    from prtoggle.source_text import ModuleSource
-    from prtoggle.splices import Splice
+    from prtoggle.source.source_text import ModuleSource
+    from prtoggle.source.splices import Splice
 
 
 def outer_functions(scope: ScopeNode, prefix: str = "") -> Iterator[tuple[str, FunctionNode]]:

@@ -9,17 +9,17 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Final, Protocol
 
+from prtoggle.code.region import rewrites
 from prtoggle.errors import PrToggleError, TargetError
 from prtoggle.installers import after_load, value, wrapper
 from prtoggle.installers.at_load import Hook, same_file
 from prtoggle.installers.base import LivePatch
 from prtoggle.live import code_qualname, find_attribute, peel
-from prtoggle.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
-from prtoggle.module_code import ModuleEdits, compile_edited
-from prtoggle.region import rewrites
-from prtoggle.site_maker import running_functions
-from prtoggle.splices import edited_line_map
-from prtoggle.spots import spot_of
+from prtoggle.plans.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
+from prtoggle.plans.module_code import ModuleEdits, compile_edited
+from prtoggle.plans.site_maker import running_functions
+from prtoggle.plans.spots import spot_of
+from prtoggle.source.splices import edited_line_map
 from prtoggle.states import Activated, Failed, Loaded
 from prtoggle.target import ResolvedTarget, split_name, split_target
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from importlib.machinery import SourceFileLoader
     from types import CodeType, ModuleType
 
-    from prtoggle.births import Birth, Births, Unit
     from prtoggle.errors import UnsupportedTargetError
     from prtoggle.installers.base import Observer, Spot
-    from prtoggle.slots import Slot, Waiting
+    from prtoggle.plans.births import Birth, Births, Unit
+    from prtoggle.plans.slots import Slot, Waiting
     from prtoggle.spec import Patch
     from prtoggle.states import Event
 

@@ -6,20 +6,20 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from prtoggle.code.quiet import parse
+from prtoggle.code.signature import Evaluator, Extras, edited_extras
 from prtoggle.errors import EditError, UnsupportedTargetError
-from prtoggle.quiet import parse
 from prtoggle.recompile import future_flags
-from prtoggle.signature import Evaluator, Extras, edited_extras
-from prtoggle.source_text import split_lines
-from prtoggle.splices import apply_splices
+from prtoggle.source.source_text import split_lines
+from prtoggle.source.splices import apply_splices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import CodeType, FunctionType
 
-    from prtoggle.region import Region
-    from prtoggle.signature import FunctionNode
-from prtoggle.splices import Splice
+    from prtoggle.code.region import Region
+    from prtoggle.code.signature import FunctionNode
+from prtoggle.source.splices import Splice
 
 AT_LOAD: Final = "arm the toggle before the module is loaded (set PRTOGGLE, or revert before the import)"
 

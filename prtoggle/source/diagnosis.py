@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.definitions import region_end
 from prtoggle.errors import AlreadyRevertedError, AmbiguousMatchError, MatchError
-from prtoggle.matching import Found, Matches, find_lines, pattern_of
+from prtoggle.source.matching import Found, Matches, find_lines, pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prtoggle.definitions import TargetNode
-    from prtoggle.matching import Pattern
-    from prtoggle.source_text import ModuleSource
+    from prtoggle.source.matching import Pattern
+    from prtoggle.source.source_text import ModuleSource
     from prtoggle.spec import Edit
 
 # Below this similarity two texts have nothing to do with each other.

@@ -6,21 +6,21 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
+from prtoggle.code.quiet import parse
 from prtoggle.definitions import bound_in, bound_names
 from prtoggle.errors import PrToggleError, RestoreError
 from prtoggle.installers.value import plan_edited
 from prtoggle.live import find_attribute, functions_behind
-from prtoggle.quiet import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.births import Birth, Births, Unit
     from prtoggle.definitions import ScopeNode
     from prtoggle.installers.base import Step
-    from prtoggle.site_maker import SiteMaker
-    from prtoggle.sites import Site
-    from prtoggle.slots import Slot
+    from prtoggle.plans.births import Birth, Births, Unit
+    from prtoggle.plans.site_maker import SiteMaker
+    from prtoggle.plans.sites import Site
+    from prtoggle.plans.slots import Slot
 
 
 def born_plan(last: Sequence[Slot], births: Births, maker: SiteMaker) -> tuple[list[Site], list[Step]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.empty_blocks import fill_blocks
 from prtoggle.errors import EditError, UndefinedNameError
-from prtoggle.names import undefined_names
-from prtoggle.splices import apply_splices, merge
+from prtoggle.source.empty_blocks import fill_blocks
+from prtoggle.source.names import undefined_names
+from prtoggle.source.splices import apply_splices, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prtoggle.source_text import ModuleSource
-    from prtoggle.splices import Splice
+    from prtoggle.source.source_text import ModuleSource
+    from prtoggle.source.splices import Splice
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from types import CodeType
 
-    from prtoggle.source_text import ModuleSource
-    from prtoggle.splices import Splice
+    from prtoggle.source.source_text import ModuleSource
+    from prtoggle.source.splices import Splice
 
 # What the interpreter itself defines in a module or in a class body.
 _IMPLICIT = frozenset(dir(builtins)) | {

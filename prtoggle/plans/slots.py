@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prtoggle.errors import PrToggleError
     from prtoggle.installers.base import Step
     from prtoggle.live import Trail
-    from prtoggle.sites import Site
+    from prtoggle.plans.sites import Site
     from prtoggle.spec import Patch, Toggle
     from prtoggle.target import ResolvedTarget
 

@@ -7,20 +7,20 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
+from prtoggle.code.quiet import compiling, parse
+from prtoggle.code.value_source import plan_value
 from prtoggle.edits import plan_patch
 from prtoggle.errors import TargetModuleError, UnsupportedTargetError
-from prtoggle.integrity import edit_module
-from prtoggle.module_code import ModuleEdits
-from prtoggle.quiet import compiling, parse
-from prtoggle.source_text import ModuleSource, decode_source
-from prtoggle.value_source import plan_value
+from prtoggle.plans.module_code import ModuleEdits
+from prtoggle.source.integrity import edit_module
+from prtoggle.source.source_text import ModuleSource, decode_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.slots import Slot
+    from prtoggle.plans.slots import Slot
+    from prtoggle.source.splices import Splice
     from prtoggle.spec import Patch
-    from prtoggle.splices import Splice
     from prtoggle.target import ResolvedTarget
 
 

@@ -1,0 +1,3 @@
+"""What is to be done to which function or module, and what was done."""
+
+from __future__ import annotations
