@@ -130,10 +130,16 @@ def test_each_later_fix_reverts_its_own_pages_only(steps, topk, draft, page_size
     committed=st.integers(0, 4096),
 )
 def test_no_watermark_runs_past_the_row(algorithm, steps, topk, draft, page_size, dcp_size, committed):
-    """Whatever a request has committed within the context, its next watermark fits."""
+    """Whatever a request has committed within the context, its next watermark fits.
+
+    Only a speculative step has a watermark, in whole pages; a plain one writes its one token.
+    """
     args = make_args(steps, topk, draft, page_size, algorithm, dcp_size=dcp_size)
     width = args.context_len + get_req_to_token_extra_context_len(args)
-    reserve = get_alloc_reserve_per_decode(args) if algorithm is not None else 1
+    if algorithm is None:
+        assert committed + get_alloc_len_per_decode(args) <= width
+        return
+    reserve = get_alloc_reserve_per_decode(args)
     kv = ReqKvInfo(1, kv_committed_len=committed, kv_allocated_len=committed)
     assert page_aligned_decode_alloc_lens([kv], reserve, args.alloc_page_size).nxt[0] <= width
 
