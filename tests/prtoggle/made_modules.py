@@ -14,6 +14,36 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+#: A module with something before, in and after what is edited; `START` calls it while it loads.
+TEXT = """import sys
+LIMIT = 8
+
+
+def before():
+    raise ValueError("before")
+
+
+def f(x, k=LIMIT):
+    a = x
+    b = a + 1
+    return b
+
+
+class C:
+    size = 4
+
+    def m(self):
+        return self.size
+
+
+def after():
+    raise ValueError("after")
+
+
+START = f(0)
+"""
+GROW = ("b = a + 1", "b = a + 10\nb += 1\nb += 1")
+
 _serial = itertools.count()
 
 
@@ -47,6 +77,12 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules
     yield made
     for name in made.names:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A folder of this test's own, to be put on the path or not."""
+    return tmp_path
 
 
 def namespaces(*owners: object) -> Callable[[], list[dict[str, object]]]:

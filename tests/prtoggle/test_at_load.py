@@ -20,44 +20,10 @@ import pytest
 
 import prtoggle
 from prtoggle import engine
-from tests.prtoggle.made_modules import Modules, modules
+from tests.prtoggle.made_modules import GROW, TEXT, Modules, modules, path
 from tests.prtoggle.toggle_making import make_patch, make_toggle, toggle_of
 
-__all__ = ["modules"]
-
-TEXT = """import sys
-LIMIT = 8
-
-
-def before():
-    raise ValueError("before")
-
-
-def f(x, k=LIMIT):
-    a = x
-    b = a + 1
-    return b
-
-
-class C:
-    size = 4
-
-    def m(self):
-        return self.size
-
-
-def after():
-    raise ValueError("after")
-
-
-START = f(0)
-"""
-GROW = ("b = a + 1", "b = a + 10\nb += 1\nb += 1")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path
+__all__ = ["modules", "path"]
 
 
 def test_arming_imports_nothing_and_verifies_at_once(modules: Modules) -> None:

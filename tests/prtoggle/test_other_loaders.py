@@ -14,47 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import prtoggle
-from tests.prtoggle.made_modules import Modules, modules
+from tests.prtoggle.made_modules import GROW, TEXT, Modules, modules, path
 from tests.prtoggle.toggle_making import make_toggle
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["modules"]
-
-TEXT = """import sys
-LIMIT = 8
-
-
-def before():
-    raise ValueError("before")
-
-
-def f(x, k=LIMIT):
-    a = x
-    b = a + 1
-    return b
-
-
-class C:
-    size = 4
-
-    def m(self):
-        return self.size
-
-
-def after():
-    raise ValueError("after")
-
-
-START = f(0)
-"""
-GROW = ("b = a + 1", "b = a + 10\nb += 1\nb += 1")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path
+__all__ = ["modules", "path"]
 
 
 def test_a_module_in_an_archive_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
