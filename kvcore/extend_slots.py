@@ -108,7 +108,7 @@ def blocks_with_kv(reqs: Sequence[Req], lens: ExtendLens) -> list[int]:
     reused = [i for i, req in enumerate(reqs) if req.kv is not None and req.dllm_incomplete_ids]
     for i in reused:
         req = reqs[i]
-        assert req.kv is not None
+        assert req.kv is not None, f"request {req.rid} lost its row while blocks were counted"
         if req.extend_len != len(req.dllm_incomplete_ids):
             raise KvReuseError(
                 f"request {req.rid} extends by {req.extend_len} tokens, but keeps the KV of a block of "

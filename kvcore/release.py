@@ -68,7 +68,7 @@ def release_kv_cache(
 def _free_over_allocated(req: Req, tree_cache: PrefixCache, start: int) -> None:
     """Free ``row[start:allocated)``; ``start`` is on a page boundary."""
     kv = req.kv
-    assert kv is not None
+    assert kv is not None, f"request {req.rid} holds no row, and is to free it from column {start}"
     slots = tree_cache.req_to_token_pool.req_to_token[kv.req_pool_idx, start : kv.kv_allocated_len]
     allocator = tree_cache.allocator
     if kv.swa_evicted_seqlen <= start:

@@ -226,7 +226,11 @@ class ScheduleBatch:
 
     def merge(self, other: ScheduleBatch) -> None:
         """Append the requests of ``other``, which has had its extend; both have encoders, or none has."""
-        assert (self.encoder_lens is None) == (other.encoder_lens is None) or not self.reqs or not other.reqs
+        encoders = self.encoder_lens is not None, other.encoder_lens is not None
+        assert encoders[0] == encoders[1] or not self.reqs or not other.reqs, (
+            f"batches of {len(self.reqs)} and {len(other.reqs)} requests merge only if both have "
+            f"encoders, or neither has: found {encoders}"
+        )
         self.reqs = [*self.reqs, *other.reqs]
         self.req_pool_indices = torch.cat((self.req_pool_indices, other.req_pool_indices))
         self.req_pool_indices_cpu = torch.cat((self.req_pool_indices_cpu, other.req_pool_indices_cpu))
@@ -281,8 +285,11 @@ class ScheduleBatch:
                 self._evict_window(req, req.prefix_indices.numel() - in_flight)
 
     def _evict_window(self, req: Req, pre_len: int) -> None:
-        assert self.sliding_window_size is not None
-        assert isinstance(self.allocator, FreesWindow)
+        assert self.sliding_window_size is not None, "the model has no window"
+        assert isinstance(self.allocator, FreesWindow), (
+            f"a window of {self.sliding_window_size} tokens needs an allocator that frees window slots, "
+            f"found {type(self.allocator).__name__}"
+        )
         free_swa_out_of_window_slots(
             req,
             pre_len,

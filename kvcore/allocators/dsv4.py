@@ -153,7 +153,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         if num_slots > self.available_size():
             return None
         slots = self.kv_allocator.alloc(num_slots)
-        assert slots is not None
+        assert slots is not None, self._ran_short()
         self._bind(slots[:: self.page_size] // self.page_size)
         return slots
 
@@ -173,7 +173,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         slots = self.kv_allocator.alloc_extend(
             prefix_lens, prefix_lens_cpu, seq_lens, seq_lens_cpu, last_loc, extend_num_tokens
         )
-        assert slots is not None
+        assert slots is not None, self._ran_short()
         first_of_page = new_token_indices(prefix_lens_cpu, seq_lens_cpu, self.page_size, 0)
         self._bind(slots[upload(first_of_page, self.device)] // self.page_size)
         return slots
@@ -186,7 +186,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         if len(page_openers) * self.page_size > self.available_size():
             return None
         slots = self.kv_allocator.alloc_decode(seq_lens, seq_lens_cpu, last_loc)
-        assert slots is not None
+        assert slots is not None, self._ran_short()
         self._bind(slots[upload(page_openers, self.device)] // self.page_size)
         return slots
 
@@ -297,6 +297,12 @@ class DSV4Allocator(TokenToKVPoolAllocator):
 
     def _full_available(self) -> int:
         return min(self.full_available_size(), *(pages.available_tokens() for pages in self.compressed))
+
+    def _ran_short(self) -> str:
+        return (
+            f"a pool ran short after it was counted: {self.full_available_size()} full slots and "
+            f"{self.swa_available_size()} window slots are free"
+        )
 
     def _bind(self, full_pages: torch.Tensor) -> None:
         for compressed in self.compressed:

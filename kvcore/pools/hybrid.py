@@ -212,7 +212,10 @@ class HybridReqToTokenPool(ReqToTokenPool):
 
     def _take_states(self, num_states: int) -> list[int]:
         states = self.mamba_allocator.alloc(num_states)
-        assert states is not None, "states ran short after they were counted"
+        assert states is not None, (
+            f"{num_states} states are needed, and {self.mamba_allocator.available_size()} are free, though "
+            "they were counted"
+        )
         return states
 
     def _write_mappings(self, rows: Sequence[int], reqs: Sequence[Req]) -> None:

@@ -117,7 +117,9 @@ class SWATree(RadixTree[SWANode]):
             assert not current.swa_tombstone, f"{current} lies in the window of {node}, but is a tombstone"
             path.append(current)
             num_locked += current.length
-            assert current.parent is not None
+            assert current.parent is not None, (
+                f"{current} above {node} was evicted: nothing is above it, where the root is expected"
+            )
             current = current.parent
         for locked in path:
             if locked.swa_lock_ref == 0:
@@ -142,7 +144,10 @@ class SWATree(RadixTree[SWANode]):
                 released.append(current)
             if uuid is not None and current.swa_uuid == uuid:
                 break
-            assert current.parent is not None
+            assert current.parent is not None, (
+                f"{current} above {node} was evicted under its window lock: nothing is above it, where the "
+                "root is expected"
+            )
             current = current.parent
         for unlocked in reversed(released):
             self.window_order.add(unlocked)

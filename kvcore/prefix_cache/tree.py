@@ -138,7 +138,7 @@ class RadixTree(Generic[N]):
         parent = leaf.parent
         self.remove_leaf(leaf)
         removed = [leaf]
-        assert parent is not None
+        assert parent is not None, f"{leaf} has no parent: it is the root, or not in the tree any more"
         removed += self.prune_hollow(parent)
         return removed
 
@@ -149,7 +149,7 @@ class RadixTree(Generic[N]):
             parent = node.parent
             self.remove_leaf(node)
             removed.append(node)
-            assert parent is not None
+            assert parent is not None, f"{node} has no parent: it is not in the tree any more"
             node = parent
         return removed
 
@@ -179,7 +179,9 @@ class RadixTree(Generic[N]):
                 if current.order_entry is not None:
                     self.leaves.remove(current)
             current.lock_ref += 1
-            assert current.parent is not None
+            assert current.parent is not None, (
+                f"{current} above {node} was evicted: nothing is above it, where the root is expected"
+            )
             current = current.parent
 
     def unlock_path(self, node: N) -> None:
@@ -193,7 +195,10 @@ class RadixTree(Generic[N]):
                 self.protected -= current.length
                 if not current.children:
                     self.leaves.add(current)
-            assert current.parent is not None
+            assert current.parent is not None, (
+                f"{current} above {node} was evicted under its lock: nothing is above it, where the root is "
+                "expected"
+            )
             current = current.parent
 
     def nodes(self) -> Iterator[N]:

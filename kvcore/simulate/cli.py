@@ -19,7 +19,7 @@ from kvcore.simulate.config import SimulationConfig
 from kvcore.simulate.plot import check_plot_path, write_plot
 from kvcore.simulate.run import simulate
 from kvcore.simulate.trace import BUNDLED_TRACE, TraceError, TraceRequest, read_trace
-from kvcore.simulate.violation import Violation, active_toggles
+from kvcore.simulate.violation import Violation, active_toggles, toggles_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +154,7 @@ def _print_table(outcome: Outcome, title: str) -> None:
     table.add_column()
     for name, value in outcome.result.table():
         table.add_row(name, value)
-    table.add_row("active toggles", active_toggles())
+    table.add_row("active toggles", toggles_text())
     console = Console()
     console.print(title, highlight=False)
     console.print(table)

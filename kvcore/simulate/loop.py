@@ -107,7 +107,11 @@ class Loop:
 
     def _wait(self) -> bool:
         """Nothing runs: go to the next arrival; False when there is none."""
-        assert self._admission.chunked is None, "a prompt waits for its next chunk, and nothing can make room"
+        chunked = self._admission.chunked
+        assert chunked is None, (
+            f"{chunked.rid} waits for its next chunk behind {len(chunked.fill_ids)} of {chunked.seqlen} "
+            "tokens, nothing runs, and nothing can make room"
+        )
         received = None if self._reception is None else self._reception.next_arrival_ms
         arrivals = [at for at in (self._queue.next_arrival_ms, received) if at is not None]
         if not arrivals:

@@ -26,7 +26,7 @@ class Violation(KVCacheError, AssertionError):
             f"violation in {operation}, {moment}: {cause}",
             f"  request: {request or 'none in particular'}",
             f"  numbers: {numbers}",
-            f"  active toggles: {active_toggles()}",
+            f"  active toggles: {toggles_text()}",
         ]
         super().__init__("\n".join(lines))
         self.operation = operation
@@ -46,9 +46,15 @@ class Violation(KVCacheError, AssertionError):
         }
 
 
-def active_toggles() -> str:
-    """What ``PRTOGGLE`` asks for in this process, as text for a message."""
-    return os.environ.get("PRTOGGLE", "").strip() or "none (PRTOGGLE is not set)"
+def active_toggles() -> list[str]:
+    """Ids of the toggles that ``PRTOGGLE`` asks for in this process, in its order."""
+    ids = (part.strip() for part in os.environ.get("PRTOGGLE", "").split(","))
+    return [toggle_id for toggle_id in ids if toggle_id]
+
+
+def toggles_text() -> str:
+    """The same for a message."""
+    return ",".join(active_toggles()) or "none (PRTOGGLE is not set)"
 
 
 class Guard:

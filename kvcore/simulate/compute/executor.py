@@ -63,7 +63,6 @@ class ComputingExecutor:
 
     def extend(self, batch: ScheduleBatch) -> list[Sequence[int]]:
         """Compute what is not cached; one token where the prompt ends."""
-        assert batch.extend_lens is not None
         slots = torch.split(batch.out_cache_loc, [req.extend_len for req in batch.reqs])
         segments = [
             causal_segment(

@@ -157,6 +157,23 @@ def test_locking_a_node_that_was_evicted_is_refused() -> None:
     cache.check()
 
 
+@pytest.mark.parametrize("undo", [False, True])
+def test_a_path_whose_upper_part_was_evicted_is_named_with_its_counts(undo: bool) -> None:
+    cache = make_radix()
+    cache.insert(RadixKey([1, 2]), torch.tensor([1, 2]))
+    node = cache.insert(RadixKey([1, 2, 3]), torch.tensor([1, 2, 3])).last_node
+    lock = cache.inc_lock_ref(node)
+    upper = node.parent
+    upper.parent = None
+
+    with pytest.raises(AssertionError, match="was evicted") as caught:
+        cache.dec_lock_ref(lock) if undo else cache.inc_lock_ref(node)
+
+    assert repr(upper) in str(caught.value)
+    assert repr(node) in str(caught.value)
+    assert f"lock={upper.lock_ref}," in str(caught.value)
+
+
 def test_splits_leave_every_node_reachable_for_eviction() -> None:
     """After a split the lower part is known to its new parent by its own first page (#36696)."""
     cache = make_radix(2)

@@ -65,15 +65,31 @@ def test_json_holds_settings_and_counters() -> None:
     assert 0.0 < report["result"]["hit_rate"] < 1.0
 
 
+@pytest.mark.parametrize(
+    ("asked", "listed"), [(None, []), ("", []), ("26972", ["26972"]), (" 26972, 31616 ", ["26972", "31616"])]
+)
+def test_json_lists_the_ids_of_the_toggles(
+    asked: str | None, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PRTOGGLE", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("PRTOGGLE", asked)
+    result = run(*SMALL, "--json")
+
+    assert json.loads(result.stdout)["toggles"] == listed
+
+
 def test_json_of_a_violation_goes_to_stdout_and_the_message_to_stderr(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kvcore.simulate.stack.get_req_to_token_extra_context_len", only_base_headroom)
+    monkeypatch.setenv("PRTOGGLE", "26972")
     result = run(*SMALL, "--json")
 
     report = json.loads(result.stdout)
     assert result.exit_code == 1
     assert (report["version"], report["status"]) == (1, "violation")
+    assert report["toggles"] == ["26972"]
     assert report["violation"]["operation"] == "prepare_for_decode"
     assert report["violation"]["cause"] in result.stderr
 
