@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvcore.allocators.base import MapsWindow
+from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.errors import OutOfSlots
 from kvcore.prefix_cache.base import EvictParams, SupportsSWA
 
@@ -30,18 +31,19 @@ def evict_from_tree_cache(
 
 
 def available_and_evictable_str(tree_cache: PrefixCache | None, allocator: TokenToKVPoolAllocator) -> str:
-    """Free and evictable slots, one line per pool, for error messages."""
-    if isinstance(allocator, MapsWindow):
-        swa_evictable = tree_cache.swa_evictable_size() if isinstance(tree_cache, SupportsSWA) else 0
-        return "\n".join(
-            (
-                _pool_line(
-                    "full tokens", allocator.full_attn_allocator.available_size(), _evictable(tree_cache)
-                ),
-                _pool_line("window tokens", allocator.swa_attn_allocator.available_size(), swa_evictable),
-            )
-        )
-    return _pool_line("tokens", allocator.available_size(), _evictable(tree_cache))
+    """Free and evictable slots, one line per pool, and free compress states, for error messages."""
+    if not isinstance(allocator, MapsWindow):
+        return _pool_line("tokens", allocator.available_size(), _evictable(tree_cache))
+    swa_evictable = tree_cache.swa_evictable_size() if isinstance(tree_cache, SupportsSWA) else 0
+    lines = [
+        _pool_line("full tokens", allocator.full_attn_allocator.available_size(), _evictable(tree_cache)),
+        _pool_line("window tokens", allocator.swa_attn_allocator.available_size(), swa_evictable),
+    ]
+    if isinstance(allocator, DSV4Allocator):
+        lines += [
+            f"Available c{pool.ratio} states: {pool.allocator.available_size()}" for pool in allocator.states
+        ]
+    return "\n".join(lines)
 
 
 def out_of_slots(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvcore.allocation_sizing import get_alloc_reserve_per_decode, page_aligned_decode_alloc_lens
 from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.allocators.page_count import num_decode_pages, num_extend_pages
 from kvcore.capacity import evict_from_tree_cache, out_of_slots
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kvcore.allocators.dsv4 import DSV4OutCacheLoc
     from kvcore.allocators.dsv4_lens import DSV4StateLens, Phase
     from kvcore.prefix_cache.base import PrefixCache
+    from kvcore.req import ReqKvInfo
+    from kvcore.server_args import ServerArgs
 
 
 def _compute_dsv4_state_lens(
@@ -34,6 +37,26 @@ def _compute_dsv4_state_lens(
     if not isinstance(allocator, DSV4Allocator):
         return None
     return allocator.compute_dsv4_state_lens(rows, prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), phase)
+
+
+def decode_states_fit(
+    allocator: TokenToKVPoolAllocator, server_args: ServerArgs, records: Sequence[ReqKvInfo]
+) -> bool:
+    """Whether the compress states that the next decode step of ``records`` takes are free.
+
+    True for models without compress states. Evicting prefixes brings no state back, so nothing is evicted.
+    """
+    if not isinstance(allocator, DSV4Allocator):
+        return True
+    rows = [kv.req_pool_idx for kv in records]
+    if server_args.speculative_algorithm is None:
+        cur = [kv.kv_allocated_len for kv in records]
+        nxt = [length + 1 for length in cur]
+        return allocator.has_states_for(allocator.compute_dsv4_state_lens(rows, cur, nxt, "decode"))
+    reserve = get_alloc_reserve_per_decode(server_args)
+    lens = page_aligned_decode_alloc_lens(records, reserve, allocator.page_size)
+    state_lens = allocator.compute_dsv4_state_lens(rows, lens.cur, lens.nxt, "reserve")
+    return allocator.has_states_for(state_lens)
 
 
 def alloc_extend_bundle(

@@ -15,6 +15,7 @@ from kvcore.admission import forget_match
 from kvcore.allocation import ExtendLens, alloc_for_decode, alloc_for_extend, extend_lens_of
 from kvcore.allocation_sizing import get_alloc_reserve_per_decode
 from kvcore.capacity import available_and_evictable_str, evict_from_tree_cache
+from kvcore.compressed_allocation import decode_states_fit
 from kvcore.kernels.addressing import upload
 from kvcore.page_math import align_up
 from kvcore.prefix_cache.base import OwnsSlots
@@ -181,10 +182,16 @@ class ScheduleBatch:
         return num_tokens
 
     def check_decode_mem(self, reqs: Sequence[Req] | None = None) -> bool:
-        """Whether the next decode step of ``reqs`` (all, for ``None``) fits, after evicting what it lacks."""
+        """Whether the next decode step of ``reqs`` (all, for ``None``) fits, after evicting what it lacks.
+
+        Slots count in whole pages, and so do the compress states of models that have them.
+        """
+        reqs = self.reqs if reqs is None else reqs
         num_tokens = self.new_tokens_required_next_decode(reqs)
         evict_from_tree_cache(self.tree_cache, self.allocator, num_tokens)
-        return self.allocator.available_size() >= num_tokens
+        if self.allocator.available_size() < num_tokens:
+            return False
+        return decode_states_fit(self.allocator, self.server_args, records_of(reqs))
 
     def retract_decode(self) -> Retraction:
         """Take requests out of the batch until the next decode step of the rest fits.

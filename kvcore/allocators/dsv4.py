@@ -148,6 +148,10 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         c4, c128 = (pool.positions(rows) for pool in self.states)
         return compute_dsv4_state_lens(c4, c128, prefix_lens, seq_lens, phase)
 
+    def has_states_for(self, state_lens: DSV4StateLens) -> bool:
+        """Whether a step that takes ``state_lens`` finds its states free, in both pools."""
+        return not any(pool.num_missing(lens) for pool, lens in zip(self.states, state_lens, strict=True))
+
     def alloc(self, num_slots: int) -> torch.Tensor | None:
         """Take whole pages; ``None`` with nothing changed when a pool is short."""
         if num_slots > self.available_size():

@@ -80,6 +80,43 @@ def test_states_that_run_out_leave_everything_as_it_was(step):
     assert free_states(stack) == states
 
 
+@pytest.mark.parametrize("spec", [None, "eagle"])
+def test_a_step_whose_states_are_missing_does_not_fit_and_the_youngest_makes_room(spec):
+    # One page of states per request and ratio; each prompt leaves them nearly full.
+    stack = make_compressed(spec=spec, states=2 * P)
+    batch = stack.extended(*(make_req(rid, 128 + 120, max_new_tokens=99) for rid in "ab"))
+    first, last = batch.reqs
+    while batch.check_decode_mem():
+        batch.prepare_for_decode()
+        batch.advance([[1, 2, 3], [1]] if spec else [[1], [1]])
+    first.output_ids.append(1)  # `last` has produced less, so it goes
+    states, slots = free_states(stack), stack.allocator.available_size()
+
+    assert states == [0, 0]
+    assert slots >= batch.new_tokens_required_next_decode() > 0
+    with pytest.raises(OutOfSlots, match="c4 state pool exhausted"):
+        batch.prepare_for_decode()
+    retraction = batch.retract_decode()
+
+    assert (retraction.retracted, retraction.aborted, batch.reqs) == ([last], [], [first])
+    batch.prepare_for_decode()
+    stack.check(first)
+
+
+def test_a_request_whose_states_do_not_fit_alone_is_aborted_and_the_reason_names_them():
+    stack = make_compressed(states=P)
+    batch = stack.extended(make_req("a", 120, max_new_tokens=99))
+    while batch.check_decode_mem():
+        batch.prepare_for_decode()
+        batch.advance([[1]])
+
+    (req,) = batch.retract_decode().aborted
+
+    assert "Available c4 states: 0\nAvailable c128 states: 0" in req.finished_reason
+    assert (batch.reqs, free_states(stack)) == ([], [P, P])
+    stack.check()
+
+
 def test_full_pages_that_run_out_leave_everything_as_it_was():
     stack = make_compressed(full=4 * P)
     batch = stack.extended(make_req("a", 3 * P))
