@@ -23,12 +23,14 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { overflow: auto; background: var(--quiet); padding: .8rem; max-height: 24rem; }
+pre { overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; background: var(--quiet);
+  padding: .8rem; max-height: 24rem; }
+td { overflow-wrap: anywhere; } td:first-child { min-width: 12rem; } td:nth-child(4) { min-width: 11rem; }
 .verdict { font-weight: 600; white-space: nowrap; color: var(--bad); } .caught { color: var(--ok); }
 .flaky, .unreached { color: var(--warn); }
 .legend span { display: inline-block; margin-right: 1.2rem; }
 .box { display: inline-block; width: .8rem; height: .8rem; vertical-align: -1px; margin-right: .35rem; }
-svg { max-width: 100%; height: auto; } svg text { fill: currentColor; font: 10px ui-monospace, monospace; }
+svg { max-width: 100%; height: auto; overflow: visible; } svg text { fill: currentColor; }
 """
 
 _COLOURS = {
@@ -99,7 +101,10 @@ def _output(proof: Proof) -> str:
 def _matrix(matrix: Matrix) -> Iterator[str]:
     side, label = 16, 9 * max((len(name) for name in matrix.ids), default=1) * 0.72 + 8
     extent = label + side * len(matrix.ids) + 4
-    yield f"<svg viewBox='0 0 {extent:.0f} {extent:.0f}' width='{extent:.0f}' role='img'>"
+    yield (
+        f"<svg viewBox='0 0 {extent:.0f} {extent:.0f}' width='{extent:.0f}' role='img' "
+        "font-family='monospace' font-size='10'>"
+    )
     for index, name in enumerate(matrix.ids):
         middle = label + side * index + side * 0.7
         yield f"<text x='{label - 4:.0f}' y='{middle:.0f}' text-anchor='end'>{escape(name)}</text>"
