@@ -60,6 +60,9 @@ class InvariantChecker:
         self._tree = tree_cache
         self._toggles = tuple(toggles)
         self._rows_before: list[_Held] = []
+        self._full_pool = allocator.full_attn_allocator if isinstance(allocator, MapsWindow) else allocator
+        # One pool in both roles: what left the window is given back for good.
+        self._has_holes = isinstance(allocator, FreesWindow) and not isinstance(allocator, MapsWindow)
 
     def check(self, reqs: Sequence[Req], operation: str, *, touched: Collection[Req] | None = None) -> None:
         """All laws; ``reqs`` are all requests that hold a row (or a state), waiting ones may be among them.
@@ -85,8 +88,7 @@ class InvariantChecker:
     def check_idle(self, operation: str) -> None:
         """The laws when no request holds a row, from sizes alone: all that is not free is evictable."""
         self._check_available(operation)
-        allocator, tree = self._allocator, self._tree
-        pool = allocator.full_attn_allocator if isinstance(allocator, MapsWindow) else allocator
+        pool, tree = self._full_pool, self._tree
         free, evictable = pool.available_size(), tree.evictable_size()
         if free + evictable != pool.size or tree.protected_size():
             self._fail(
@@ -173,9 +175,13 @@ class InvariantChecker:
             self._fail(
                 "I8", operation, f"evictable + protected is {total}, the nodes hold {len(tree_slots)} slots"
             )
+        # A mark per slot, and one for all that lie outside: what a request shares is looked up, not searched.
+        outside = self._full_pool.size + self._allocator.page_size
+        is_trees = np.zeros(outside + 1, dtype=np.bool_)
+        is_trees[tree_slots] = True
         for one in held:
             shared = one.slots[: one.kv.cache_protected_len]
-            foreign = shared[~np.isin(shared, tree_slots)]
+            foreign = shared[~is_trees[np.where(shared < 0, outside, np.minimum(shared, outside))]]
             if len(foreign):
                 self._fail(
                     "I3",
@@ -187,8 +193,7 @@ class InvariantChecker:
     def _check_pools(self, held: Sequence[_Held], tree_slots: Ids, operation: str) -> None:
         """I1 to I4 for the (full) pool, I7 for the window pool."""
         self._check_available(operation)
-        allocator = self._allocator
-        pool = allocator.full_attn_allocator if isinstance(allocator, MapsWindow) else allocator
+        allocator, pool = self._allocator, self._full_pool
         if not isinstance(pool, ListsFreePages):
             return
         page_size = pool.page_size
@@ -205,9 +210,8 @@ class InvariantChecker:
     def _own_slots(self, held: _Held) -> Ids:
         """Slots of the (full) pool that the request itself holds."""
         kv = held.kv
-        if isinstance(self._allocator, FreesWindow) and not isinstance(self._allocator, MapsWindow):
-            # One pool in both roles: what left the window is given back for good, behind what a tree may
-            # insert.
+        if self._has_holes:
+            # The hole begins behind what a tree may insert.
             floor = max(kv.cache_protected_len, kv.swa_evict_floor)
             hole_end = max(floor, kv.swa_evicted_seqlen)
             return np.concatenate((held.slots[kv.cache_protected_len : floor], held.slots[hole_end:]))
@@ -228,8 +232,9 @@ class InvariantChecker:
         page_size = self._allocator.page_size
         # By full page; the last entry of the mapping belongs to the empty prefix.
         mapping = as_ids(allocator.full_to_swa_index_mapping)[:-1].reshape(-1, page_size)
-        mapped_pages = np.flatnonzero(mapping.any(axis=1))
-        stale = np.intersect1d(mapped_pages, free_pages)
+        is_mapped = np.asarray(mapping.any(axis=1))
+        mapped_pages = np.flatnonzero(is_mapped)
+        stale = np.sort(free_pages[is_mapped[free_pages]])
         if len(stale):
             self._fail(
                 "I7", operation, f"free full page {stale[0]} still leads to the window: {mapping[stale[0]]}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Generic
 
 import torch
 
+from kvcore.allocators.base import MapsWindow
 from kvcore.errors import ConfigurationError
 from kvcore.page_math import align_down
 from kvcore.prefix_cache.base import MatchResult, PrefixCache, RadixKey
@@ -81,7 +82,9 @@ class TreeCache(PrefixCache, Generic[N]):
 
     def check(self) -> None:
         """Recompute sizes and locks from the nodes; raises InvariantViolation where a counter disagrees."""
-        check_tree(self.tree, self.allocator.page_size)
+        allocator = self.allocator
+        pool = allocator.full_attn_allocator if isinstance(allocator, MapsWindow) else allocator
+        check_tree(self.tree, allocator.page_size, pool.size + allocator.page_size)
 
     def pretty_print(self) -> str:
         """One line per node, indented by depth."""

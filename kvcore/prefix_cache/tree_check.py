@@ -25,10 +25,11 @@ def fail(law: str) -> NoReturn:
     raise InvariantViolation(f"{law}; something changed the tree behind its back")
 
 
-def check_tree(tree: RadixTree[N], slot_page_size: int) -> None:
+def check_tree(tree: RadixTree[N], slot_page_size: int, num_slots: int) -> None:
     """Nodes are in place, counts are what the locks say, the order holds the unlocked leaves, sorted.
 
-    ``slot_page_size`` is the allocator's page size, which may be finer than the tree's.
+    ``slot_page_size`` is the allocator's page size, which may be finer than the tree's; its slots are
+    ``0..num_slots-1``, the reserved page among them.
     """
     nodes = list(tree.nodes())
     evictable = sum(node.length for node in nodes if node.lock_ref == 0)
@@ -43,7 +44,7 @@ def check_tree(tree: RadixTree[N], slot_page_size: int) -> None:
         _check_children(tree, node)
         _check_node(tree, node)
     _check_order(tree, nodes)
-    _check_slots(tree, nodes, slot_page_size)
+    _check_slots(tree, nodes, slot_page_size, num_slots)
 
 
 def _check_children(tree: RadixTree[N], node: N) -> None:
@@ -91,9 +92,20 @@ def _check_order(tree: RadixTree[N], nodes: list[N]) -> None:
         )
 
 
-def _check_slots(tree: RadixTree[N], nodes: list[N], page_size: int) -> None:
+def _check_slots(tree: RadixTree[N], nodes: list[N], page_size: int, num_slots: int) -> None:
     slots = torch.cat([tree.root.value, *(node.value for node in nodes)])
-    require(torch.unique(slots).shape[0] == slots.shape[0], "a slot is in the tree twice")
+    if slots.shape[0] == 0:
+        return
+    # A mark per slot of the range: sorting them would cost most of the check.
+    low, high = (int(end) for end in slots.aminmax())
+    if low < 0 or high >= num_slots:
+        fail(f"the nodes hold slots {low} to {high}, the pool has {num_slots}")
+    marks = torch.zeros(high + 1, dtype=torch.bool, device=slots.device)
+    num_distinct = int(marks.index_fill_(0, slots, value=True).sum())
+    require(
+        num_distinct == slots.shape[0],
+        f"a slot is in the tree twice: {slots.shape[0]} slots are {num_distinct} different ones",
+    )
     # Nodes begin on page boundaries, so the columns of all of them together are page regular, too.
     columns = torch.arange(slots.shape[0], device=slots.device)
     regular = slots == slots[columns // page_size * page_size] + columns % page_size

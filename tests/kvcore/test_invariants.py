@@ -102,6 +102,13 @@ def test_protected_slots_that_are_not_the_trees(stack, batch):
     violated(stack, batch, "I3", "request a: .* protected slots are not the tree's")
 
 
+@pytest.mark.parametrize("slot", [-4, 0, 132, 2**31 - 4])
+def test_protected_slots_that_no_pool_has(stack, batch, slot):
+    table = stack.pool.req_to_token
+    table[batch.reqs[0].kv.req_pool_idx, 0:4] = slot + table.new_tensor([0, 1, 2, 3])
+    violated(stack, batch, "I3", rf"request a: 4 of its 16 protected slots are not the tree's: {slot}")
+
+
 def test_tree_counter(stack, batch):
     stack.tree.tree.evictable += 4
     violated(stack, batch, "I8", "")

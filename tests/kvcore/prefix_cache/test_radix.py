@@ -338,6 +338,17 @@ def test_check_finds_a_slot_that_two_nodes_hold() -> None:
         cache.check()
 
 
+@pytest.mark.parametrize("slot", [-1, 65, 1 << 40])
+def test_check_finds_slots_that_the_pool_does_not_have(slot: int) -> None:
+    cache = make_radix(size=64)
+    insert_ids(cache, [1, 2])
+    cache.check()
+    match_ids(cache, [1, 2]).last_node.value[1] = slot
+
+    with pytest.raises(InvariantViolation, match=f"{slot}.*, the pool has 65"):
+        cache.check()
+
+
 def test_check_finds_slots_that_are_no_pages() -> None:
     cache = make_radix(2)
     insert_ids(cache, [1, 2])
