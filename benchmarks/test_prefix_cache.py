@@ -6,6 +6,8 @@ trees are made in the setup, except where a name says otherwise.
 
 from __future__ import annotations
 
+from array import array
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,10 +86,14 @@ def test_match_4096_tokens(benchmark: Any, num_nodes: int) -> None:
     assert match.cache_protected_len == 4096
 
 
+@pytest.mark.parametrize("container", [list, partial(array, "q")], ids=["list", "array"])
 @pytest.mark.parametrize("num_nodes", [1, 64])
-def test_match_4096_tokens_making_the_key_from_a_list(benchmark: Any, num_nodes: int) -> None:
+def test_match_4096_tokens_making_the_key(
+    benchmark: Any, num_nodes: int, container: Callable[[list[int]], Any]
+) -> None:
+    """The goals of a match hold with the key where the ids are held in an array."""
     cache = chain(make_cache, num_nodes)
-    ids = distinct_ids(4096)
+    ids = container(distinct_ids(4096))
 
     match = benchmark(lambda: cache.match_prefix(RadixKey(ids)))
 

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,9 @@ class Req:
     """One request as the allocation stack sees it: its tokens, its matched prefix and its KV record."""
 
     rid: str
-    origin_input_ids: list[int]
+    origin_input_ids: list[int] | array[int]
+    """The prompt. From an ``array('q')`` the keys of the prefix cache are copied in one piece, from a list id
+    by id."""
     max_new_tokens: int = 128
     output_ids: list[int] = field(default_factory=list)
     extra_key: str | None = None
@@ -67,7 +70,7 @@ class Req:
     """The lock this request holds on its matched node in the prefix tree."""
     extend_len: int = 0
     """Tokens that the next extend computes: ``len(fill_ids) - len(prefix_indices)``."""
-    fill_ids: list[int] = field(default_factory=list)
+    fill_ids: list[int] | array[int] = field(default_factory=list)
     """Token ids up to the end of the next extend (the prompt, or one chunk of it)."""
     is_chunked: int = 0
     """Number of chunks of the prompt that are still to come."""
@@ -106,6 +109,9 @@ class Req:
         return len(self.origin_input_ids) + len(self.output_ids)
 
     @property
-    def token_ids(self) -> list[int]:
-        """Prompt and output ids, a new list."""
-        return self.origin_input_ids + self.output_ids
+    def token_ids(self) -> list[int] | array[int]:
+        """Prompt and output ids: a new list, or a new array where the prompt is one."""
+        prompt = self.origin_input_ids
+        if isinstance(prompt, array):
+            return prompt + array(prompt.typecode, self.output_ids)
+        return prompt + self.output_ids

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
-from kvcore.admission import cancel_admission, match_for_admission
+from kvcore.admission import cancel_admission, match_for_admission, set_extend_range
+from kvcore.prefix_cache import maybe_cache_unfinished_req
 from kvcore.prefix_cache.base import EvictParams
 from tests.kvcore.factories import make_req, make_stack
 
@@ -69,3 +72,34 @@ def test_a_request_that_leaves_the_queue_holds_nothing(page_size):
 def test_requests_of_other_namespaces_share_nothing():
     stack = filled_stack(1, 32)
     assert match_for_admission(make_req("other", 32, extra_key="tenant"), stack.tree) == 0
+
+
+@pytest.mark.parametrize("spec", [None, "eagle"])
+@pytest.mark.parametrize("cache", ["chunk", "radix", "swa", "pure_swa"])
+def test_ids_in_an_array_live_the_life_of_ids_in_a_list_and_share_with_them(cache, spec):
+    ids = [(1 << 40) + 7 * i for i in range(40)]
+    ends = []
+    for container in (list, lambda ids: array("q", ids)):
+        stack = make_stack(cache, page_size=1, spec=spec)
+        for prompt in (ids, container(ids)):
+            req = make_req("r", origin_input_ids=prompt, max_new_tokens=9)
+            matched = match_for_admission(req, stack.tree)
+            if matched == 0:
+                set_extend_range(req, len(ids) // 2, 1)
+                stack.batch([req]).prepare_for_extend()
+                maybe_cache_unfinished_req(req, stack.tree, chunked=True)
+            set_extend_range(req, 1 << 30, 1)
+            batch = stack.batch([req])
+            batch.prepare_for_extend()
+            batch.advance([[1]])
+            while req.finished_reason is None:
+                batch.prepare_for_decode()
+                batch.advance([[len(req.output_ids) + 1]])
+            stack.check(req)
+            assert list(req.token_ids) == [*ids, *range(1, 10)]
+            stack.finish(batch)
+        ends.append((matched, stack.allocator.available_size(), stack.tree.evictable_size()))
+        stack.checker.check_idle("release")
+
+    assert ends[0] == ends[1]
+    assert ends[0][0] > 0 or cache == "chunk"

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 VOCAB_SIZE = 509
 """A prime, so that blocks of consecutive trace ids do not wrap onto each other."""
@@ -94,7 +94,7 @@ class Decoder:
         self.position_embedding = _table(torch.randn, shape.max_positions, width, seed=seed + 1)
         self._sampling_noise = _table(torch.rand, shape.max_positions, shape.vocab_size, seed=seed + 2)
 
-    def embed(self, token_ids: list[int], positions: torch.Tensor) -> torch.Tensor:
+    def embed(self, token_ids: Sequence[int], positions: torch.Tensor) -> torch.Tensor:
         """Float32 [n, width]; ids of any size are folded into the vocabulary."""
         folded = torch.tensor(token_ids, dtype=torch.int64) % self.shape.vocab_size
         return self.embedding[folded] + self.position_embedding[positions]
@@ -173,12 +173,12 @@ class DensePass(NamedTuple):
     """Per layer, float32 [n, num_kv_heads, head_dim]."""
 
 
-def dense_logits(decoder: Decoder, token_ids: list[int]) -> torch.Tensor:
+def dense_logits(decoder: Decoder, token_ids: Sequence[int]) -> torch.Tensor:
     """The reference: logits of every position of the sequence, computed in one pass without any cache."""
     return dense_pass(decoder, token_ids).logits
 
 
-def dense_pass(decoder: Decoder, token_ids: list[int]) -> DensePass:
+def dense_pass(decoder: Decoder, token_ids: Sequence[int]) -> DensePass:
     """Logits, keys and values of the sequence."""
     positions = torch.arange(len(token_ids))
     hidden = decoder.embed(token_ids, positions)

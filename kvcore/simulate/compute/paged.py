@@ -10,6 +10,8 @@ import torch
 from kvcore.simulate.compute.decoder import attend
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kvcore.simulate.compute.decoder import Decoder
 
 
@@ -33,7 +35,7 @@ class KvStore(Protocol):
 class Segment:
     """The tokens of one request in one forward pass: n are computed, m are read (the n among them)."""
 
-    token_ids: list[int]
+    token_ids: Sequence[int]
     positions: torch.Tensor
     """int64 [n]"""
     write_slots: torch.Tensor
@@ -46,7 +48,9 @@ class Segment:
     """bool [n, m]: causal, or the ancestors in a draft tree; windows come on top."""
 
 
-def causal_segment(token_ids: list[int], start: int, write_slots: torch.Tensor, row: torch.Tensor) -> Segment:
+def causal_segment(
+    token_ids: Sequence[int], start: int, write_slots: torch.Tensor, row: torch.Tensor
+) -> Segment:
     """Tokens ``[start, start + n)`` of a request, after what ``row`` (integers [start + n]) already holds."""
     end = start + len(token_ids)
     positions = torch.arange(start, end)
