@@ -38,7 +38,18 @@ if TYPE_CHECKING:
     )
     from kvcore.disaggregation.decode import alloc_for_decode_prealloc
     from kvcore.disaggregation.pages import kv_to_page_indices
-    from kvcore.errors import ConfigurationError, InvariantViolation, KVCacheError, OutOfSlots, RowOverflow
+    from kvcore.errors import (
+        ConfigurationError,
+        FreeGroupError,
+        InvariantViolation,
+        KVCacheError,
+        KvReuseError,
+        NotEnoughMemory,
+        OutOfSlots,
+        PageAlignmentError,
+        RowOverflow,
+        SlotOutOfRange,
+    )
     from kvcore.invariants import InvariantChecker
     from kvcore.pool_snapshot import snapshot
     from kvcore.pools.draft import make_draft_pool
@@ -48,11 +59,14 @@ if TYPE_CHECKING:
     from kvcore.pools.mla import MLATokenToKVPool
     from kvcore.pools.req_to_token import DecodeReqToTokenPool, ReqToTokenPool
     from kvcore.pools.swa_kv import SWAKVPool
+    from kvcore.pools.track_buffer import TrackPolicy
     from kvcore.prefix_cache import (
         ChunkCache,
+        EvictParams,
         MambaRadixCache,
         PureSWARadixCache,
         RadixCache,
+        RadixKey,
         SWAChunkCache,
         SWARadixCache,
         maybe_cache_unfinished_req,
@@ -67,22 +81,28 @@ __all__ = [
     "ConfigurationError",
     "DSV4Allocator",
     "DecodeReqToTokenPool",
+    "EvictParams",
+    "FreeGroupError",
     "HybridReqToTokenPool",
     "InvariantChecker",
     "InvariantViolation",
     "KVCacheError",
+    "KvReuseError",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "MambaRadixCache",
     "MambaSlotAllocator",
     "MambaStatePool",
     "MambaStateShape",
+    "NotEnoughMemory",
     "OutOfSlots",
+    "PageAlignmentError",
     "PagedAllocator",
     "PagedMHATokenToKVPool",
     "PureSWAAllocator",
     "PureSWARadixCache",
     "RadixCache",
+    "RadixKey",
     "Req",
     "ReqKvInfo",
     "ReqToTokenPool",
@@ -93,8 +113,10 @@ __all__ = [
     "SWARadixCache",
     "ScheduleBatch",
     "ServerArgs",
+    "SlotOutOfRange",
     "SpeculativeAlgorithm",
     "TokenAllocator",
+    "TrackPolicy",
     "alloc_for_decode",
     "alloc_for_decode_prealloc",
     "alloc_for_extend",
@@ -159,10 +181,15 @@ _HOMES = {
     "kvcore.disaggregation.pages": ("kv_to_page_indices",),
     "kvcore.errors": (
         "ConfigurationError",
+        "FreeGroupError",
         "InvariantViolation",
         "KVCacheError",
+        "KvReuseError",
+        "NotEnoughMemory",
         "OutOfSlots",
+        "PageAlignmentError",
         "RowOverflow",
+        "SlotOutOfRange",
     ),
     "kvcore.invariants": ("InvariantChecker",),
     "kvcore.pool_snapshot": ("snapshot",),
@@ -182,11 +209,14 @@ _HOMES = {
         "ReqToTokenPool",
     ),
     "kvcore.pools.swa_kv": ("SWAKVPool",),
+    "kvcore.pools.track_buffer": ("TrackPolicy",),
     "kvcore.prefix_cache": (
         "ChunkCache",
+        "EvictParams",
         "MambaRadixCache",
         "PureSWARadixCache",
         "RadixCache",
+        "RadixKey",
         "SWAChunkCache",
         "SWARadixCache",
         "maybe_cache_unfinished_req",

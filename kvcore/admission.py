@@ -35,7 +35,10 @@ def match_for_admission(req: Req, tree_cache: PrefixCache) -> int:
 
 
 def cancel_admission(req: Req, tree_cache: PrefixCache) -> None:
-    """Give back the lock, and a state granted early, of a request that leaves the queue without a row."""
+    """Give back the lock, and a state granted early, of a request that leaves the queue without a row.
+
+    A second call is a no-op. AssertionError, with nothing changed, for a request that holds a row.
+    """
     assert req.kv is None, f"request {req.rid} holds a row; release it instead"
     if req.last_lock is not None:
         tree_cache.dec_lock_ref(req.last_lock)

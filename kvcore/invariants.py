@@ -45,7 +45,10 @@ class _Held(NamedTuple):
 
 
 class InvariantChecker:
-    """Checks one stack. Messages name ``toggles``: what is reverted on purpose explains a violation."""
+    """Checks one stack. Messages name ``toggles``: what is reverted on purpose explains a violation.
+
+    ``check`` and ``check_idle`` raise InvariantViolation, change nothing, and synchronise the device.
+    """
 
     def __init__(
         self,

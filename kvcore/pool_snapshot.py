@@ -51,7 +51,10 @@ def snapshot(
     allocator: TokenToKVPoolAllocator,
     tree_cache: PrefixCache | None,
 ) -> PoolSnapshot:
-    """The state of one stack and of ``reqs`` now; may synchronise the device."""
+    """The state of one stack and of ``reqs`` now; copies, so that ``differences`` tells what changed later.
+
+    Costs what the pools hold, and may synchronise the device: for tests and checks.
+    """
     states = req_to_token_pool.state_slots
     slots = (
         tree_cache.owned_slots() if isinstance(tree_cache, OwnsSlots) else torch.empty(0, dtype=torch.int64)

@@ -75,6 +75,10 @@ class DSV4Allocator(TokenToKVPoolAllocator):
 
     ``alloc_extend`` and ``alloc_decode`` serve the interface and take no states; models with compressed
     attention use ``alloc_extend_bundle``, ``alloc_decode_bundle`` and, with the row, ``free_states``.
+
+    ``page_size`` is in tokens, a multiple of 128. ``num_rows`` is that of the row pool, whose row ids name
+    the holders of states; ``max_reserve_len`` is the most tokens that a speculative step reserves for a
+    request. Raises ConfigurationError for other page sizes and for pools that are no whole pages.
     """
 
     def __init__(

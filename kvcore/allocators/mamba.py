@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kvcore.errors import FreeGroupError, InvariantViolation
+from kvcore.errors import ConfigurationError, FreeGroupError, InvariantViolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 class MambaSlotAllocator:
-    """Hands out state slots ``1..size``; slot 0 takes the writes of padded lanes."""
+    """Hands out state slots ``1..size``, host integers; slot 0 takes the writes of padded lanes.
+
+    ``device`` is where ``to_tensor`` puts them for kernels. Raises ConfigurationError for a negative size.
+    """
 
     def __init__(self, size: int, *, device: torch.device | str) -> None:
+        if size < 0:
+            raise ConfigurationError(f"a pool of states has no negative size, found {size}")
         self.size = size
         self.device = torch.device(device)
         self._known = frozenset(range(1, size + 1))

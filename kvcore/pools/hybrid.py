@@ -46,6 +46,8 @@ class HybridReqToTokenPool(ReqToTokenPool):
 
     A request may bring a state along (one that the cache gave it, or that it kept); it is not granted
     another. ``state_pool`` holds the states' contents; without one the pool only keeps the books.
+    ``num_states`` counts the states of requests, of track buffers and of the tree together. ``alloc`` gives
+    ``None``, with nothing granted, when rows or states are too few.
     """
 
     def __init__(

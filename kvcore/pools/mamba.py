@@ -46,6 +46,7 @@ class MambaStatePool:
 
     ``num_draft_tokens`` > 0 adds intermediates, [layers, max_running_requests + 1, num_draft_tokens, *shape],
     from which the state after the accepted tokens is taken; their second index is a row's place in the batch.
+    Raises ConfigurationError for less than one state.
     """
 
     def __init__(

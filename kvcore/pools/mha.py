@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 class MHATokenToKVPool(TokenMajorPool):
-    """Per layer K [size + page_size, heads, head_dim] and V [.., heads, v_head_dim]."""
+    """Per layer K [size + page_size, heads, head_dim] and V [.., heads, v_head_dim].
+
+    ``size`` and ``page_size`` are in slots. ``dtype`` is what attention reads: floats of 16 or 32 bits are
+    stored as they are, those of 8 bits as ``uint8``. ``start_layer`` is the model's number of the first of
+    ``layer_num`` layers. Raises ConfigurationError for a size that is no whole number of pages.
+    """
 
     def __init__(
         self,
@@ -68,7 +73,10 @@ class MHATokenToKVPool(TokenMajorPool):
 
 
 class PagedMHATokenToKVPool(KVPool):
-    """The same keys and values page major: [num_pages + 1, heads, page_size, dim] ("HND")."""
+    """The same keys and values page major: [num_pages + 1, heads, page_size, dim] ("HND").
+
+    Arguments and errors are those of ``MHATokenToKVPool``.
+    """
 
     def __init__(
         self,

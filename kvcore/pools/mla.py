@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class MLATokenToKVPool(TokenMajorPool):
-    """Per layer one buffer [size + page_size, 1, lora + rope]; the values are its first ``lora`` columns."""
+    """Per layer one buffer [size + page_size, 1, lora + rope]; the values are its first ``lora`` columns.
+
+    The other arguments, and errors, are those of ``MHATokenToKVPool``.
+    """
 
     def __init__(
         self,

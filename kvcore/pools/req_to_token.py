@@ -26,7 +26,8 @@ class ReqToTokenPool:
     """Grants rows to requests; a granted row's old contents are undefined.
 
     ``size`` rows can be granted, each ``max_context_len`` columns wide: the context length and the headroom
-    of ``allocation_sizing.get_req_to_token_extra_context_len``.
+    of ``allocation_sizing.get_req_to_token_extra_context_len``. ``req_to_token`` is int32
+    [size + 1, max_context_len]. Raises ConfigurationError for less than one row or column.
     """
 
     def __init__(self, size: int, max_context_len: int, *, device: torch.device | str) -> None:

@@ -31,7 +31,9 @@ class SWAKVPool(KVPool):
     """A full pool of ``size`` slots and a window pool of ``size_swa``, each with its own layers.
 
     ``register_mapping`` must have been called, with the mapping of the allocator that hands out both pools'
-    slots, before anything is moved or copied.
+    slots, before anything is moved or copied. ``full_layer_ids`` and ``swa_layer_ids`` are the model's layer
+    numbers; all layers have the same heads. Raises ConfigurationError where a layer is in both, a kind has
+    none, or a pool is no whole pages.
     """
 
     def __init__(

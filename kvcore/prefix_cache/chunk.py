@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class ChunkCache(PrefixCache):
-    """No tree: nothing matches, nothing is kept, nothing can be evicted."""
+    """No tree: nothing matches, nothing is kept, nothing can be evicted.
+
+    Goes with any allocator without a window; ``page_size`` is the allocator's, in tokens.
+    """
 
     def __init__(self, req_to_token_pool: ReqToTokenPool, allocator: TokenToKVPoolAllocator) -> None:
         self.req_to_token_pool = req_to_token_pool

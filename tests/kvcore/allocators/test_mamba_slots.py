@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcore.allocators import MambaSlotAllocator
-from kvcore.errors import FreeGroupError, InvariantViolation
+from kvcore.errors import ConfigurationError, FreeGroupError, InvariantViolation
 
 
 def test_slots_come_back_first_in_first_out_and_slot_0_never() -> None:
@@ -18,6 +18,11 @@ def test_slots_come_back_first_in_first_out_and_slot_0_never() -> None:
     states.free([2])
     states.free([1])
     assert states.alloc(2) == [2, 1]
+
+
+def test_a_pool_of_less_than_no_states_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no negative size, found -1"):
+        MambaSlotAllocator(-1, device="cpu")
 
 
 def test_a_short_pool_answers_none_and_stays_as_it_was() -> None:
