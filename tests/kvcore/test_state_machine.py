@@ -1,12 +1,13 @@
 """Allocator, cache and batch together, in any order of operations, beside a model in plain integers.
 
 The model knows how long every request is and what it holds; the checker compares the pools after every rule. The "deep"
-profile takes a million steps.
+profile takes a million steps, in about half an hour: ``pytest --hypothesis-profile=deep tests/kvcore/test_state_machine.py``.
 """
 
 from __future__ import annotations
 
 import hypothesis
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -49,6 +50,9 @@ class LengthModel:
 
 
 class StackMachine(RuleBasedStateMachine):
+    num_steps = 0
+    """Steps of all runs: rules, and within a decode rule its steps. After each one all laws are checked."""
+
     @initialize(
         cache=st.sampled_from(["chunk", "radix", "swa_chunk", "swa"]),
         page_size=st.sampled_from([1, 2, 4, 16]),
@@ -243,6 +247,7 @@ class StackMachine(RuleBasedStateMachine):
         if not hasattr(self, "stack"):
             return
         self.stack.checker.check(self.live(), self.last_rule, touched=self.touched)
+        StackMachine.num_steps += 1
         self.touched = []
         for req in self.live():
             model = self.models[req.rid]
@@ -262,8 +267,15 @@ class StackMachine(RuleBasedStateMachine):
 
 TestStackMachine = StackMachine.TestCase
 TestStackMachine.settings = hypothesis.settings(
-    max_examples=hypothesis.settings.default.max_examples if not DEEP else 5000,
+    max_examples=hypothesis.settings.default.max_examples,
     stateful_step_count=200 if DEEP else 30,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
 )
+
+
+def test_the_profile_takes_the_steps_that_it_promises():
+    """Runs after the machine. An example may end early, when its random bytes are used up: so they are counted."""
+    if StackMachine.num_steps == 0:
+        pytest.skip("the machine did not run in this process")
+    assert StackMachine.num_steps >= (1_000_000 if DEEP else 500)
