@@ -7,7 +7,7 @@ WORKERS ?= 2
 
 export OMP_NUM_THREADS ?= 1
 # A toggle left over in the calling shell would revert fixes under the tests of the fixes, and break the tools themselves.
-unexport PRTOGGLE PRTOGGLE_PATH PRTOGGLE_CATALOGUES PRTOGGLE_REPORT
+unexport PRTOGGLE PRTOGGLE_TRACE PRTOGGLE_PATH PRTOGGLE_CATALOGUES PRTOGGLE_REPORT
 
 .PHONY: env demo test check docs verify catalogue clean
 

@@ -24,10 +24,15 @@ from prtoggle.catalog import Catalog
 from prtoggle.catalogue_folders import INHERITED_VARIABLE
 from prtoggle.disk_caches import caches_on
 from prtoggle.errors import ActivationError, PrToggleError, TargetModuleError
-from prtoggle.main_script import program_folder_on_path, refuse_script_targets
+from prtoggle.main_script import (
+    program_folder_on_path,
+    refuse_main_module_targets,
+    refuse_script_targets,
+)
 from prtoggle.report import Reporter
 from prtoggle.spec import normalise_id
 from prtoggle.states import Failed
+from prtoggle.trace.settings import VARIABLE as TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from prtoggle.engine import Handle
     from prtoggle.spec import Toggle
     from prtoggle.states import Event
+    from prtoggle.trace.session import TraceSession
 
 FAILED: Final = 2
 TOGGLES: Final = "PRTOGGLE"
@@ -56,6 +62,7 @@ class _Session:
     failing: ClassVar[set[str]] = set()
     caches: ClassVar[set[str]] = set()
     reporter: Reporter | None = None
+    trace: TraceSession | None = None
     started = False
 
 
@@ -81,13 +88,19 @@ def activated() -> tuple[Toggle, ...]:
 
 
 def activate_from_environment() -> None:
-    """Reverts what `PRTOGGLE` names, or ends the process. The second call of a process does nothing."""
+    """Reverts what `PRTOGGLE` names and traces what `PRTOGGLE_TRACE` does, or ends the process.
+
+    The second call of a process does nothing.
+    """
     if _Session.started:
         return
     _Session.started = True
     try:
         _start_report()
-        _activate(parse_ids(os.environ[TOGGLES]))
+        if os.environ.get(TOGGLES):
+            _activate(parse_ids(os.environ[TOGGLES]))
+        if os.environ.get(TRACE):
+            _trace(os.environ[TRACE])
     except PrToggleError as error:
         fail(error)
     except Exception as error:  # noqa: BLE001 (Python would print it, go on, and run the fixed code)
@@ -155,10 +168,10 @@ def _verify_at_exit() -> None:
 
 
 def _message(error: BaseException) -> str:
-    asked = os.environ.get(TOGGLES, "")
-    head = (
-        f"prtoggle: PRTOGGLE={asked} cannot be honoured in process {os.getpid()}: {' '.join(sys.orig_argv)}"
-    )
+    names = TOGGLES, TRACE
+    asked = " ".join(f"{name}={os.environ[name]}" for name in names if os.environ.get(name)) or f"{TOGGLES}="
+    head = f"prtoggle: {asked} cannot be honoured in process {os.getpid()}: {' '.join(sys.orig_argv)}"
+    instead = "run the fixed code" if os.environ.get(TOGGLES) or TRACE not in os.environ else "run untraced"
     if isinstance(error, PrToggleError):
         cause = error.__cause__
         shown = "" if cause is None else "".join(traceback.format_exception(cause)) + "\n"
@@ -166,9 +179,7 @@ def _message(error: BaseException) -> str:
     else:
         body = "".join(traceback.format_exception(error)).rstrip()
     indented = "\n".join(f"  {line}" for line in body.splitlines())
-    return (
-        f"{head}\n{indented}\n  The process ends here with status {FAILED}, rather than run the fixed code.\n"
-    )
+    return f"{head}\n{indented}\n  The process ends here with status {FAILED}, rather than {instead}.\n"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -192,6 +203,32 @@ def _activate(ids: Sequence[str]) -> None:
     with program_folder_on_path():
         handle = engine.revert(toggles, origin="env", observe=_Session.reporter is not None)
     _Session.handles.append(handle)
+    import_failure.watch(_modules_on_the_way(toggles), _import_failed)
+    os.environ[CATALOGUES] = catalogue_folders(catalog)
+
+
+def _trace(text: str) -> None:
+    """Begins to trace what the variable names; not in a process that outlives the run that asked for it."""
+    from prtoggle.trace.session import TraceSession  # noqa: PLC0415  # for those who trace
+    from prtoggle.trace.settings import TraceSettings  # noqa: PLC0415
+
+    settings = TraceSettings.of_text(text)
+    if _Session.reporter is None:
+        if not os.environ.get(REPORT):
+            raise ActivationError(
+                f"{TRACE} is set and {REPORT} is not, so that nobody would read what is found; use `prtoggle "
+                "trace`, which sets both"
+            )
+        return
+    catalog = Catalog.discover()
+    toggles = catalog.select(settings.toggles)
+    refuse_script_targets(toggles)
+    refuse_main_module_targets(toggles)
+    with program_folder_on_path():
+        _Session.trace = TraceSession(toggles, settings, _Session.reporter.write, fail)
+        _Session.trace.start()
+    _Session.reporter.write("trace", toggles=list(settings.toggles))
+    atexit.register(_Session.trace.finish)
     import_failure.watch(_modules_on_the_way(toggles), _import_failed)
     os.environ[CATALOGUES] = catalogue_folders(catalog)
 

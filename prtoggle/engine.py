@@ -24,6 +24,7 @@ from prtoggle.plans.loading import Loading
 from prtoggle.plans.overview import announce, overview
 from prtoggle.plans.planning import PlanMaker
 from prtoggle.plans.restoring import born_plan
+from prtoggle.plans.shadows import shadows_of
 from prtoggle.plans.site_maker import SiteMaker
 from prtoggle.plans.sites import SiteRegistry
 from prtoggle.plans.slots import Slot
@@ -31,9 +32,10 @@ from prtoggle.states import Restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
+    from types import ModuleType, TracebackType
 
     from prtoggle.installers.base import Observer, Step
+    from prtoggle.plans.shadows import Request, Shadow
     from prtoggle.plans.sites import Site
     from prtoggle.spec import Toggle
     from prtoggle.states import Event, ToggleState
@@ -132,6 +134,11 @@ class Engine:
         """How every toggle that is in force stands."""
         with self.lock:
             return overview(self.active(), self._births)
+
+    def shadows(self, module: ModuleType, requests: Sequence[Request]) -> list[Shadow]:
+        """Both variants of what the requests edit in a loaded module; nothing is put in effect."""
+        with self.lock:
+            return shadows_of(self._live, module, requests)
 
     def revert(self, toggles: Sequence[Toggle], *, origin: Origin = "api", observe: bool = False) -> Handle:
         """Take the fixes of all `toggles` out, or raise a PrToggleError with nothing changed."""
@@ -363,6 +370,11 @@ def revert(toggles: Sequence[Toggle], *, origin: Origin = "api", observe: bool =
     engine's observer take part, to tell whether the reverted code is reached.
     """
     return _engine.revert(toggles, origin=origin, observe=observe)
+
+
+def shadows(module: ModuleType, requests: Sequence[Request]) -> list[Shadow]:
+    """The functions of a loaded module that the requests edit, as they run and as they would run reverted."""
+    return _engine.shadows(module, requests)
 
 
 def states() -> list[ToggleState]:

@@ -11,6 +11,8 @@ import sys
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING
 
+import wrapt
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from importlib.machinery import ModuleSpec
@@ -44,8 +46,13 @@ class _Watch:
             spec = importlib.util.find_spec(fullname)
         finally:
             self._looking.discard(fullname)
-        if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            self._observe(spec.loader, fullname)
+        loader = spec.loader if spec is not None else None
+        # A post-import hook puts a proxy around the loader, which passes on what is set on it. Called from
+        # the shadow, the proxy would tell of one load twice.
+        while isinstance(loader, wrapt.BaseObjectProxy):
+            loader = loader.__wrapped__
+        if isinstance(loader, SourceFileLoader):
+            self._observe(loader, fullname)
         return spec
 
     def _observe(self, loader: SourceFileLoader, name: str) -> None:

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prtoggle.errors import ActivationError
-from prtoggle.target import locate
+from prtoggle.errors import ActivationError, TargetModuleError
+from prtoggle.target import find_module, locate, split_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prtoggle.spec import Toggle
 
@@ -33,6 +33,50 @@ def refuse_script_targets(toggles: Iterable[Toggle]) -> None:
                     f"toggle {toggle.id} edits {target}, and {script} is run as a script, which no loader "
                     f"loads: nothing would be reverted in it. Start it as `python -m {module}` instead."
                 )
+
+
+def refuse_main_module_targets(toggles: Iterable[Toggle]) -> None:
+    """Raises ActivationError when the program is `python -m MODULE` and that module holds a target to trace.
+
+    It is never imported, so that nobody tells when its functions are all there.
+    """
+    module = _module_that_runs(sys.orig_argv)
+    if not module:
+        return
+    for toggle in toggles:
+        for target in toggle.targets:
+            with contextlib.suppress(TargetModuleError):
+                found, _ = split_name(target)
+                package = find_module(module)
+                is_package = package.path is None or package.path.name == "__init__.py"
+                if found.name == (f"{module}.__main__" if is_package else module):
+                    raise ActivationError(
+                        f"toggle {toggle.id} edits {target}, and that module is the program that "
+                        f"`python -m {module}` runs: it is executed, not imported, so that its functions "
+                        "cannot be traced. Call it from another module, or use prtoggle run."
+                    )
+
+
+def _module_that_runs(argv: Sequence[str]) -> str:
+    """The MODULE of `python [options] -m MODULE`; empty for any other start."""
+    arguments = iter(argv[1:])
+    for argument in arguments:
+        if argument == "--check-hash-based-pycs":
+            next(arguments, "")
+            continue
+        if not argument.startswith("-") or argument == "-":
+            return ""
+        for at, letter in enumerate(argument[1:], 2):
+            if letter == "m":
+                return argument[at:] or next(arguments, "")
+            if letter == "c":
+                return ""
+            if letter in "WX":
+                # The rest, or the next argument, is the option's value.
+                if not argument[at:]:
+                    next(arguments, "")
+                break
+    return ""
 
 
 def _module_defined_in(script: Path, target: str) -> str:

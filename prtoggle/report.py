@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 #: Events that say how things stand, which a forked child inherits. Calls and hits stay where they fell.
-STANDING_EVENTS = frozenset({"armed", "loaded", "activated", "restored", "cache", "env"})
+STANDING_EVENTS = frozenset({"armed", "loaded", "activated", "restored", "cache", "env", "trace", "traced"})
 
 
 class Reporter:

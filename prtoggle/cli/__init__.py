@@ -32,6 +32,7 @@ COMMANDS = {
     "check": ("prtoggle.cli.check", "check_command"),
     "new": ("prtoggle.cli.new", "new_command"),
     "run": ("prtoggle.cli.run", "run_command"),
+    "trace": ("prtoggle.cli.trace", "trace_command"),
     "verify": ("prtoggle.cli.verify", "verify_command"),
 }
 

@@ -49,9 +49,9 @@ def run_command(ids: str, command: tuple[str, ...], json_file: Path | None, *, r
     """
     catalog = Catalog.discover()
     toggles = catalog.select(_asked_for(ids))
-    _refuse_what_does_not_fit(toggles, catalog.ids())
+    refuse_what_does_not_fit(toggles, catalog.ids())
     with tempfile.TemporaryDirectory(prefix="prtoggle-report-") as folder:
-        status = _run(command, _environment(toggles, catalog, folder))
+        status = run_to_its_end(command, _environment(toggles, catalog, folder))
         summary = Summary.of(toggles, report.read(folder), command=command, command_status=status)
     if json_file is not None:
         json_file.write_text(json.dumps(summary.as_json(), indent=2) + "\n", encoding="utf-8")
@@ -71,7 +71,7 @@ def _asked_for(ids: str) -> list[str]:
     return list(dict.fromkeys([*parse_ids(os.environ.get(TOGGLES, "")), *asked]))
 
 
-def _refuse_what_does_not_fit(toggles: Sequence[Toggle], known_ids: Sequence[str]) -> None:
+def refuse_what_does_not_fit(toggles: Sequence[Toggle], known_ids: Sequence[str]) -> None:
     """Raises ActivationError, before anything is started, unless all edits fit the sources that are found."""
     cache = SourceCache()
     checks = [check_toggle(toggle, known_ids, cache) for toggle in toggles]
@@ -98,7 +98,7 @@ def _environment(toggles: Sequence[Toggle], catalog: Catalog, report_folder: str
     }
 
 
-def _run(command: Sequence[str], environ: Mapping[str, str]) -> int:
+def run_to_its_end(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Runs the command on our stdin, stdout and stderr; returns its status, 128 + n for signal n.
 
     Raises ActivationError when there is no such command.

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-# The question that is asked after a load, by module name; entries stay.
-_questions: dict[str, Callable[[ModuleType], None]] = {}
+# The questions that are asked after a load, by module name, each once; entries stay.
+_questions: dict[str, dict[Callable[[ModuleType], None], None]] = {}
 
 
 def watch(module: str, loaded: Callable[[ModuleType], None]) -> None:
-    """Call `loaded(module)` after each load from now on, not for one that is over; twice is once.
+    """Call `loaded(module)` after each load from now on, not for one that is over; asked twice is once.
 
     What it raises is raised out of the import, and the module then counts as not imported.
     """
     known = module in _questions
-    _questions[module] = loaded
+    _questions.setdefault(module, {})[loaded] = None
     if not known:
         _register(module)
 
@@ -44,4 +44,5 @@ def _register(name: str) -> None:
 def _fired(module: ModuleType) -> None:
     name = module.__name__
     _register(name)
-    _questions[name](module)
+    for loaded in list(_questions[name]):
+        loaded(module)

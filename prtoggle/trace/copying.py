@@ -1,0 +1,262 @@
+"""Copies of what a call takes in, so that a second run of the function cannot touch what the program holds.
+
+One `Copier` makes all copies of one call: what was one object is one object again, however many ways lead
+to it. It goes further than `copy.deepcopy`, which hands on functions with their cells, bound built-in methods
+and weak references as they are: a call through those would reach the program's own objects. It also counts
+bytes, and refuses what a copy would do harm to.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+import weakref
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from prtoggle.trace.libraries import is_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Nothing of these can be changed.
+CONSTANTS: Final = frozenset(
+    {
+        type(None), type(Ellipsis), type(NotImplemented), int, float, bool, complex, bytes, str, range, slice,
+        CodeType, property,
+    }
+)  # fmt: skip
+
+
+class NotCopiedError(Exception):
+    """A value that no faithful and harmless copy can be made of; the message says which and why."""
+
+
+class Copier:
+    """Deep copies with one memory, within a number of bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._left = max_bytes
+        self._max_bytes = max_bytes
+        # Id of an original -> its copy, in the form that `__deepcopy__` methods expect.
+        self.memo: dict[int, Any] = {}
+        # The originals live as long as the memory: another object could take the place of one otherwise.
+        self._kept: list[object] = []
+        self._storages: set[int] = set()
+
+    def copy(self, value: Any) -> Any:
+        """The copy of `value`, or `value` itself where nothing of it can change.
+
+        Raises NotCopiedError. What the classes of the values define for being copied is called.
+        """
+        try:
+            return self._copied(value)
+        except NotCopiedError:
+            raise
+        except RecursionError:
+            raise NotCopiedError(f"{_kind(value)} is nested too deeply to be copied") from None
+        except Exception as error:  # whatever the classes of the program raise when copied
+            raise NotCopiedError(f"{_kind(value)} cannot be copied: {_told(error)}") from error
+
+    def _copied(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in CONSTANTS or isinstance(value, type):
+            return value
+        known = self.memo.get(id(value), self)
+        if known is not self:
+            return known
+        self._pay(value)
+        maker = _MAKERS.get(kind)
+        if maker is not None:
+            made = maker(self, value)
+        elif isinstance(value, ModuleType):
+            raise NotCopiedError(f"module {value.__name__} cannot be copied")
+        else:
+            made = self._copied_object(value, kind)
+        if made is not value:
+            self._remember(value, made)
+        return made
+
+    def _remember(self, value: object, made: object) -> None:
+        self.memo[id(value)] = made
+        self._kept.append(value)
+
+    def _pay(self, value: Any) -> None:
+        self._left -= self._size(value)
+        if self._left < 0:
+            raise NotCopiedError(
+                f"the inputs are larger than the {self._max_bytes} bytes that --max-copy allows"
+            )
+
+    def _size(self, value: Any) -> int:
+        """Bytes that a copy of the value itself takes; of tensors that share a storage, only the first."""
+        if is_tensor(value):
+            try:
+                storage = value.untyped_storage()
+            except (RuntimeError, NotImplementedError, AttributeError):
+                return int(value.numel()) * int(value.element_size())
+            key = storage.data_ptr()
+            if key in self._storages:
+                return 0
+            self._storages.add(key)
+            return int(storage.nbytes())
+        size = getattr(type(value), "nbytes", None)
+        return int(value.nbytes) if size is not None else sys.getsizeof(value, 64)
+
+    def _copied_object(self, value: Any, kind: type) -> Any:
+        if hasattr(kind, "__del__"):
+            raise NotCopiedError(f"{_kind(value)} has a finalizer, which a copy would run a second time")
+        own: Callable[[Any, dict[int, Any]], Any] | None = getattr(kind, "__deepcopy__", None)
+        if own is not None:
+            return own(value, self.memo)
+        reducer = copyreg.dispatch_table.get(kind)
+        reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
+        # A name: the object is a global, known by it.
+        return value if isinstance(reduced, str) else self._rebuilt(value, *reduced)
+
+    def _rebuilt(  # the parts of a reduced value, as the pickle protocol orders them
+        self,
+        value: Any,
+        make: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        state: Any = None,
+        items: Any = None,
+        pairs: Any = None,
+        set_state: Callable[[Any, Any], object] | None = None,
+    ) -> Any:
+        made = make(*(self._copied(argument) for argument in arguments))
+        if made is value:
+            return value
+        self._remember(value, made)
+        if state is not None:
+            # The state is made for this one purpose; nobody else may get its place in memory meanwhile.
+            self._kept.append(state)
+            state = self._copied(state)
+            if set_state is not None:
+                set_state(made, state)
+            elif hasattr(made, "__setstate__"):
+                made.__setstate__(state)
+            else:
+                _restore(made, state)
+        for item in items or ():
+            made.append(self._copied(item))
+        for key, item in pairs or ():
+            made[self._copied(key)] = self._copied(item)
+        return made
+
+    def _copied_list(self, value: list[Any]) -> list[Any]:
+        made: list[Any] = []
+        self._remember(value, made)
+        made.extend(self._copied(item) for item in value)
+        return made
+
+    def _copied_dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        self._remember(value, made)
+        for key, item in value.items():
+            made[self._copied(key)] = self._copied(item)
+        return made
+
+    def _copied_tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        made = [self._copied(item) for item in value]
+        # A tuple that holds itself, through a list, has been made on the way.
+        known = self.memo.get(id(value))
+        if known is not None:
+            return known  # type: ignore[no-any-return]  # the copy of a tuple
+        same = all(one is other for one, other in zip(value, made, strict=True))
+        return value if same else tuple(made)
+
+    def _copied_set(self, value: set[Any] | frozenset[Any]) -> Any:
+        made = [self._copied(item) for item in value]
+        same = all(one is other for one, other in zip(value, made, strict=True))
+        return value if same and type(value) is frozenset else type(value)(made)
+
+    def _copied_method(self, value: MethodType) -> MethodType:
+        return MethodType(self._copied(value.__func__), self._copied(value.__self__))
+
+    def _copied_builtin(self, value: BuiltinFunctionType) -> Any:
+        owner = value.__self__
+        if owner is None or isinstance(owner, (ModuleType, type)):
+            return value
+        return getattr(self._copied(owner), value.__name__)
+
+    def _copied_function(self, value: FunctionType) -> FunctionType:
+        if not value.__closure__:
+            return value
+        cells = [self._empty_cell(cell) for cell in value.__closure__]
+        shared = tuple(cell for cell, _ in cells)
+        made = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, shared)
+        made.__kwdefaults__ = value.__kwdefaults__
+        made.__qualname__ = value.__qualname__
+        made.__dict__.update(value.__dict__)
+        # The function may stand in one of its own cells.
+        self._remember(value, made)
+        for cell, (filled, is_new) in zip(value.__closure__, cells, strict=True):
+            if is_new:
+                self._fill(cell, filled)
+        return made
+
+    def cell(self, cell: CellType) -> CellType:
+        """The copy of a variable that functions share; one that is not set yet stays so."""
+        made, is_new = self._empty_cell(cell)
+        if is_new:
+            self._fill(cell, made)
+        return made
+
+    def _empty_cell(self, cell: CellType) -> tuple[CellType, bool]:
+        known = self.memo.get(id(cell))
+        if known is not None:
+            return known, False
+        made = CellType()
+        self._remember(cell, made)
+        return made, True
+
+    def _fill(self, cell: CellType, made: CellType) -> None:
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            return
+        made.cell_contents = self._copied(content)
+
+    def _copied_reference(self, value: weakref.ref[Any]) -> Any:
+        referent = value()
+        if referent is None:
+            return value
+        made = self._copied(referent)
+        # The memory holds the copy for as long as the comparison takes.
+        return value if made is referent else weakref.ref(made)
+
+
+def _restore(made: Any, state: Any) -> None:
+    """What `copy` and `pickle` do with the state of an object that has no say in it."""
+    slots = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    if state is not None:
+        made.__dict__.update(state)
+    for name, item in (slots or {}).items():
+        setattr(made, name, item)
+
+
+def _kind(value: object) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _told(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+_MAKERS: Final[dict[type, Callable[[Copier, Any], Any]]] = {
+    list: Copier._copied_list,  # noqa: SLF001  # its own methods, by type
+    dict: Copier._copied_dict,  # noqa: SLF001
+    tuple: Copier._copied_tuple,  # noqa: SLF001
+    set: Copier._copied_set,  # noqa: SLF001
+    frozenset: Copier._copied_set,  # noqa: SLF001
+    MethodType: Copier._copied_method,  # noqa: SLF001
+    BuiltinFunctionType: Copier._copied_builtin,  # noqa: SLF001
+    FunctionType: Copier._copied_function,  # noqa: SLF001
+    CellType: Copier.cell,
+    weakref.ref: Copier._copied_reference,  # noqa: SLF001
+}

@@ -1,0 +1,197 @@
+"""One call of a traced function: the program's own run, the other run on copies, and the comparison."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from prtoggle.trace import randomness
+from prtoggle.trace.comparing import Comparison, Difference, NotComparedError
+from prtoggle.trace.copying import NotCopiedError
+from prtoggle.trace.ledger import Finding
+from prtoggle.trace.muted import muted
+from prtoggle.trace.shortening import shorten
+from prtoggle.trace.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FunctionType
+
+    from prtoggle.trace.ledger import Ledger
+    from prtoggle.trace.traced import Traced
+
+#: Ends of the program, or of a run of it, which no second run is to follow.
+_INTERRUPTIONS: Final = (KeyboardInterrupt, GeneratorExit)
+
+
+class _Here(threading.local):
+    """What this thread is doing."""
+
+    #: The world of the other run that the thread is in.
+    world: World | None = None
+
+
+_here = _Here()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to: a result, or an exception."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+    @property
+    def text(self) -> str:
+        """The outcome in one line."""
+        return shorten(self.result) if self.error is None else f"raises {shorten(self.error)}"
+
+    def given(self) -> Any:
+        """The result; or raises the exception."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Handler:
+    """Answers the calls of one traced function."""
+
+    def __init__(
+        self, traced: Traced, ledger: Ledger, everybody: Sequence[Traced], *, max_bytes: int, max_calls: int
+    ) -> None:
+        """`everybody` are all traced functions, this one among them. `max_calls` 0 compares all calls."""
+        self._traced = traced
+        self._ledger = ledger
+        self._everybody = everybody
+        self._max_bytes = max_bytes
+        self._max_calls = max_calls
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result that the program goes on with."""
+        world = _here.world
+        if world is not None:
+            # The other run calls a function of the same toggles: it is without the fix there too.
+            return world.function(self._traced)(*args, **kwargs)
+        number = self._ledger.begin()
+        own = self._traced.own_function()
+        if self._max_calls and number > self._max_calls:
+            self._ledger.not_compared(f"after the first {self._max_calls} calls (--calls)")
+            return own(*args, **kwargs)
+        try:
+            call = _Call(self._traced, self._everybody, args, kwargs, self._max_bytes)
+        except NotCopiedError as reason:
+            self._ledger.not_compared(str(reason))
+            del reason
+            return own(*args, **kwargs)
+        outcome = call.run(own, args, kwargs)
+        self._settle(call, number, outcome)
+        try:
+            return outcome.given()
+        finally:
+            # A traceback holds this frame, and with it everything that was copied.
+            del outcome, call
+
+    def _settle(self, call: _Call, number: int, outcome: Outcome) -> None:
+        if isinstance(outcome.error, _INTERRUPTIONS):
+            self._ledger.not_compared(f"the call was interrupted by {type(outcome.error).__name__}")
+            return
+        other = call.run_other()
+        if isinstance(other.error, _INTERRUPTIONS):
+            self._ledger.not_compared(f"the other run was interrupted by {type(other.error).__name__}")
+            raise other.error
+        try:
+            differences = call.differences(outcome, other)
+        except NotComparedError as reason:
+            self._ledger.not_compared(str(reason))
+            return
+        if not differences:
+            self._ledger.equal()
+            return
+        texts = outcome.text, other.text
+        if not self._traced.continues_fixed:
+            texts = texts[1], texts[0]
+            differences = [Difference(where, theirs, ours) for where, ours, theirs in differences]
+        self._ledger.differs(Finding(number, call.shown, *texts, tuple(differences)))
+
+
+class _Call:
+    """One call that is compared: its arguments as the program gave them, and their copies."""
+
+    def __init__(
+        self,
+        traced: Traced,
+        everybody: Sequence[Traced],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        max_bytes: int,
+    ) -> None:
+        """Copies everything, and writes the arguments down before the run can change them."""
+        self._traced = traced
+        if randomness.captured_on_cuda():
+            raise NotCopiedError("a CUDA graph is being captured, which a second run would go into")
+        self._arguments = list(zip(_names(traced, len(args), kwargs), [*args, *kwargs.values()], strict=True))
+        self._world = World(everybody, max_bytes)
+        self._copies = [self._world.copied(f"argument {name}", value) for name, value in self._arguments]
+        self._positional = len(args)
+        self._keywords = list(kwargs)
+        self.shown = tuple((name, shorten(value)) for name, value in self._arguments)
+        self._random = randomness.saved()
+
+    def run(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
+        """The outcome of one run."""
+        try:
+            return Outcome(function(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001  # told, and raised again by the caller
+            return Outcome(error=_without_frame(error))
+
+    def run_other(self) -> Outcome:
+        """The other variant on the copies; the program's random numbers and output stay as they are."""
+        copies = tuple(self._copies[: self._positional])
+        named = dict(zip(self._keywords, self._copies[self._positional :], strict=True))
+        after = randomness.saved()
+        randomness.put_back(self._random)
+        _here.world = self._world
+        try:
+            with muted():
+                return self.run(self._world.function(self._traced), copies, named)
+        finally:
+            _here.world = None
+            randomness.put_back(after)
+
+    def differences(self, ours: Outcome, theirs: Outcome) -> list[Difference]:
+        """The first difference in the outcome, and in each thing that was handed in.
+
+        Raises NotComparedError.
+        """
+        comparison = Comparison(self._world.counterparts)
+        found = [_outcomes(comparison, ours, theirs)]
+        for (name, value), copy in zip(self._arguments, self._copies, strict=True):
+            found.append(comparison.first(name, value, copy))
+        found += [comparison.first(name, one, other) for name, one, other in self._world.surroundings()]
+        return [difference for difference in found if difference is not None]
+
+
+def _outcomes(comparison: Comparison, ours: Outcome, theirs: Outcome) -> Difference | None:
+    if (ours.error is None) != (theirs.error is None):
+        return Difference("outcome", ours.text, theirs.text)
+    if ours.error is not None:
+        return comparison.first("exception", ours.error, theirs.error)
+    return comparison.first("result", ours.result, theirs.result)
+
+
+def _without_frame(error: BaseException) -> BaseException:
+    """The exception with a traceback that begins in the function itself, not in what called it here."""
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+    return error
+
+
+def _names(traced: Traced, count: int, kwargs: dict[str, Any]) -> list[str]:
+    """What the arguments are called in reports: by the parameters of the variant that the program runs."""
+    code = traced.fixed.code
+    plain = list(code.co_varnames[: code.co_argcount])
+    starred = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
+    rest = starred[0] if starred else "args"
+    names = plain[:count] + [f"{rest}[{at}]" for at in range(max(0, count - len(plain)))]
+    return [*names, *kwargs]

@@ -1,0 +1,43 @@
+"""torch and numpy as far as the program has loaded them; nothing is imported for tracing's sake."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def torch() -> Any:
+    """The module, or None."""
+    return sys.modules.get("torch")
+
+
+def numpy() -> Any:
+    """The module, or None."""
+    return sys.modules.get("numpy")
+
+
+def cuda() -> Any:
+    """`torch.cuda` once the program has begun to use a device, or None."""
+    module = getattr(torch(), "cuda", None)
+    ready = getattr(module, "is_initialized", None)
+    return module if ready is not None and ready() else None
+
+
+def is_tensor(value: object) -> bool:
+    """Whether the value is a torch tensor."""
+    return isinstance(value, getattr(torch(), "Tensor", ()))
+
+
+def is_array(value: object) -> bool:
+    """Whether the value is a numpy array."""
+    return isinstance(value, getattr(numpy(), "ndarray", ()))
+
+
+def is_number(value: object) -> bool:
+    """Whether the value is one number of numpy's."""
+    return isinstance(value, getattr(numpy(), "generic", ()))
+
+
+def is_torch_setting(value: object) -> bool:
+    """Whether the value is a dtype or a device."""
+    return isinstance(value, (getattr(torch(), "dtype", ()), getattr(torch(), "device", ())))

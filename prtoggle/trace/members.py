@@ -1,0 +1,27 @@
+"""What an object holds by name, read without calling anything of its class."""
+
+from __future__ import annotations
+
+from types import MemberDescriptorType
+from typing import Any
+
+
+def members_of(value: object) -> dict[str, Any]:
+    """The values of `__dict__` and of all slots that are set."""
+    found: dict[str, Any] = {}
+    try:
+        namespace = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        namespace = None
+    if isinstance(namespace, dict):
+        found.update(namespace)
+    for base in type(value).__mro__:
+        if "__slots__" not in vars(base):
+            continue
+        for name, slot in vars(base).items():
+            if type(slot) is MemberDescriptorType:
+                try:
+                    found.setdefault(name, slot.__get__(value))
+                except AttributeError:
+                    continue
+    return found

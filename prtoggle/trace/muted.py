@@ -1,0 +1,49 @@
+"""Keeps what a second run prints from being printed."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Muted:
+    """A stream that drops what one thread writes; other threads, and everything else, reach the real one."""
+
+    def __init__(self, stream: Any) -> None:
+        self._prtoggle_stream = stream
+        self._prtoggle_thread = threading.get_ident()
+
+    def write(self, text: Any) -> Any:
+        """Write, unless the muted thread does."""
+        if threading.get_ident() == self._prtoggle_thread:
+            return len(text)
+        return self._prtoggle_stream.write(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write, unless the muted thread does."""
+        if threading.get_ident() != self._prtoggle_thread:
+            self._prtoggle_stream.writelines(lines)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._prtoggle_stream, name)
+
+
+@contextlib.contextmanager
+def muted() -> Iterator[None]:
+    """Drops what this thread writes to `sys.stdout` and `sys.stderr` in the block."""
+    before = {name: getattr(sys, name) for name in ("stdout", "stderr")}
+    ours = {name: _Muted(stream) for name, stream in before.items() if stream is not None}
+    for name, stream in ours.items():
+        setattr(sys, name, stream)
+    try:
+        yield
+    finally:
+        for name, stream in ours.items():
+            # A stream that the block itself put there was meant for the program's own run.
+            if getattr(sys, name) is stream or threading.active_count() == 1:
+                setattr(sys, name, before[name])

@@ -1,0 +1,114 @@
+"""One function that is traced: its two variants, and what of its surroundings they could change."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from prtoggle.recompile import nested_codes
+from prtoggle.trace.libraries import is_array, is_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CellType, CodeType
+
+    from prtoggle.installers.base import Variant
+
+_CONTAINERS: Final = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
+_GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_REBOUND: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+
+
+@dataclass(eq=False)
+class Traced:
+    """A live function, and its two variants.
+
+    `targets` are those of the specs that led to it, `name` is what reports call it.
+    """
+
+    function: FunctionType
+    name: str
+    toggles: tuple[str, ...]
+    targets: tuple[str, ...]
+    fixed: Variant
+    reverted: Variant
+    #: Whether the program goes on with what the fixed variant gives, or with the reverted one.
+    continues_fixed: bool = True
+    calls: int = 0
+    _names: tuple[frozenset[str], frozenset[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        used: set[str] = set()
+        rebound: set[str] = set()
+        for variant in (self.fixed, self.reverted):
+            for opcode, name in _name_uses(variant.code):
+                used.add(name)
+                if opcode in _REBOUND:
+                    rebound.add(name)
+        self._names = frozenset(used), frozenset(rebound)
+
+    @property
+    def cells(self) -> tuple[CellType, ...]:
+        """The variables of the enclosing scope that the function shares."""
+        return self.function.__closure__ or ()
+
+    def globals_at_stake(self) -> set[str]:
+        """The global names whose values a call may change: rebound ones, and containers and arrays."""
+        used, rebound = self._names
+        namespace = self.function.__globals__
+        return set(rebound) | {name for name in used if name in namespace and _is_container(namespace[name])}
+
+    @property
+    def binds_alike(self) -> bool:
+        """Whether both variants take the same parameters with the same defaults."""
+        fixed, reverted = self.fixed, self.reverted
+        return (
+            _parameters(fixed.code) == _parameters(reverted.code)
+            and fixed.defaults is reverted.defaults
+            and fixed.kwdefaults is reverted.kwdefaults
+        )
+
+    def own_function(self) -> FunctionType:
+        """The variant that the program goes on with, as it would be without tracing."""
+        variant = self.fixed if self.continues_fixed else self.reverted
+        return self._made(variant, self.function.__globals__, self.function.__closure__)
+
+    def other_function(self, namespace: dict[str, Any], cells: tuple[CellType, ...]) -> FunctionType:
+        """The other variant, in surroundings of its own."""
+        variant = self.reverted if self.continues_fixed else self.fixed
+        return self._made(variant, namespace, cells or None)
+
+    def _made(
+        self, variant: Variant, namespace: dict[str, Any], cells: tuple[CellType, ...] | None
+    ) -> FunctionType:
+        function = self.function
+        # The program may have changed the defaults of its function since.
+        carrier: Any = function if variant is self.fixed else None
+        defaults = variant.defaults if carrier is None else carrier.__defaults__
+        made = FunctionType(variant.code, namespace, function.__name__, defaults, cells)
+        made.__kwdefaults__ = variant.kwdefaults if carrier is None else carrier.__kwdefaults__
+        made.__qualname__ = function.__qualname__
+        return made
+
+
+def _parameters(code: CodeType) -> tuple[object, ...]:
+    starred = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+    named = sum(counts[::2]) + (code.co_flags & starred).bit_count()
+    return (*counts, code.co_flags & starred, code.co_varnames[:named])
+
+
+def _name_uses(code: CodeType) -> Iterator[tuple[str, str]]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL:
+            yield instruction.opname, str(instruction.argval)
+    for inner in nested_codes(code):
+        yield from _name_uses(inner)
+
+
+def _is_container(value: Any) -> bool:
+    return type(value) in _CONTAINERS or is_tensor(value) or is_array(value)

@@ -1,0 +1,106 @@
+"""What a call takes in beside its arguments, and a copy of all of it for the other run.
+
+Inputs are the arguments, the variables of enclosing scopes that a traced function shares, and those global
+variables of its module that it rebinds or that are containers. Everything else that a function reaches
+through globals, such as files, devices and objects of other modules, both runs share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prtoggle.trace.comparing import MISSING, content
+from prtoggle.trace.copying import Copier, NotCopiedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import CellType, FunctionType
+
+    from prtoggle.trace.traced import Traced
+
+
+class _Namespace(dict[str, Any]):
+    """Globals of the other run: copies and what it binds itself, in front of the module's own.
+
+    The compiled code of a function looks a missing name up through `__missing__`, and stores into the dict
+    itself, so that the module's own variables stay as they are.
+    """
+
+    def __init__(self, real: dict[str, Any]) -> None:
+        super().__init__()
+        self._real = real
+
+    def __missing__(self, name: str) -> Any:
+        return self._real[name]
+
+
+class World:
+    """The surroundings and arguments of one other run, copied before the program's own run begins."""
+
+    def __init__(self, everybody: Sequence[Traced], max_bytes: int) -> None:
+        """Copies what every traced function could change, for one may call the other.
+
+        Raises NotCopiedError.
+        """
+        self._copier = Copier(max_bytes)
+        self._namespaces: dict[int, _Namespace] = {}
+        self._globals: list[tuple[str, dict[str, Any]]] = []
+        self._cells: list[tuple[str, CellType]] = []
+        for traced in everybody:
+            self._copy_globals(traced)
+            for name, cell in zip(traced.fixed.code.co_freevars, traced.cells, strict=True):
+                with _named(f"variable {name} of the enclosing scope"):
+                    self._copier.cell(cell)
+                self._cells.append((name, cell))
+
+    @property
+    def counterparts(self) -> dict[int, Any]:
+        """What was copied, by the id of the original."""
+        memo = self._copier.memo
+        return {key: value for key, value in memo.items() if key != id(memo)}
+
+    def _copy_globals(self, traced: Traced) -> None:
+        real = traced.function.__globals__
+        names = traced.globals_at_stake()
+        if not names:
+            return
+        namespace = self._namespaces.setdefault(id(real), _Namespace(real))
+        # Looked at by the interpreter, in the dict itself.
+        namespace.setdefault("__builtins__", real.get("__builtins__"))
+        for name in sorted(names - namespace.keys()):
+            if name in real:
+                with _named(f"global variable {name}"):
+                    namespace[name] = self._copier.copy(real[name])
+            self._globals.append((name, real))
+
+    def copied(self, what: str, value: Any) -> Any:
+        """The copy of one argument."""
+        with _named(what):
+            return self._copier.copy(value)
+
+    def function(self, traced: Traced) -> FunctionType:
+        """The other variant of a function, in this world."""
+        real = traced.function.__globals__
+        cells = tuple(self._copier.cell(cell) for cell in traced.cells)
+        return traced.other_function(self._namespaces.get(id(real), real), cells)
+
+    def surroundings(self) -> Iterator[tuple[str, Any, Any]]:
+        """Name, value in the program's own run and value in the other, of all that both could change."""
+        for name, cell in self._cells:
+            yield name, content(cell), content(self._copier.cell(cell))
+        for name, real in self._globals:
+            yield name, real.get(name, MISSING), dict.get(self._namespaces[id(real)], name, MISSING)
+
+
+class _named:  # noqa: N801  # a context manager that reads as a verb
+    """Says in the message what could not be copied."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, NotCopiedError):
+            raise NotCopiedError(f"{self._what}: {error}") from error.__cause__
