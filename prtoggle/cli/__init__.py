@@ -34,6 +34,7 @@ COMMANDS = {
     "run": ("prtoggle.cli.run", "run_command"),
     "trace": ("prtoggle.cli.trace", "trace_command"),
     "verify": ("prtoggle.cli.verify", "verify_command"),
+    "bisect": ("prtoggle.cli.bisect", "bisect_command"),
 }
 
 

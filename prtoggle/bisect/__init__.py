@@ -1,0 +1,1 @@
+"""Finds the reverted fix, or set of fixes, that changes the verdict of a command: runs, search, answer."""

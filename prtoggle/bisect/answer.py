@@ -1,0 +1,139 @@
+"""What a search came to, in the terms of whoever asked: the cause, how sure it is, what was not searched."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prtoggle.bisect.confidence import confidence
+from prtoggle.bisect.search import NOTHING, Finding
+from prtoggle.bisect.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prtoggle.bisect.candidates import LeftOut
+    from prtoggle.bisect.records import Ledger
+    from prtoggle.bisect.space import Space, ToggleSet
+    from prtoggle.spec import Toggle
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What the search cost, and what it may have cost.
+
+    `tests` are sets that the answer rests on, `runs` all runs that ended, those ahead of time or repeated
+    included. `located` is the number of tests after which one toggle was left, `bound` what that may take,
+    ends included: log2(n) + `extra`, which is 3, and one more for each end beyond two.
+    """
+
+    tests: int
+    runs: int
+    located: int
+    extra: int
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """Of sets with `repeat` runs: the failing end failed `failed` of `runs` times, `passed` sets passed."""
+
+    repeat: int
+    failed: int
+    runs: int
+    passed: int
+
+    @property
+    def confidence(self) -> float:
+        """The probability that no set was wrongly taken to pass, at least."""
+        return confidence(self.failed, self.runs, self.repeat, self.passed)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The finding with all that is needed to report it."""
+
+    finding: Finding
+    space: Space
+    toggles: Mapping[str, Toggle]
+    ledger: Ledger
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def cause(self) -> list[Toggle]:
+        """The toggles of the cause, what is required before what requires it."""
+        return [self.toggles[toggle_id] for toggle_id in self.space.ordered(self.finding.cause)]
+
+    @property
+    def base(self) -> Verdict:
+        """The verdict of the build as it is."""
+        return self.finding.asked[NOTHING].verdict
+
+    @property
+    def ends(self) -> dict[ToggleSet, Verdict]:
+        """The verdicts of the ends that were tested: nothing reverted, then the largest sets."""
+        tops = [top for top in self.space.tops() if top in self.finding.asked]
+        return {toggles: self.finding.asked[toggles].verdict for toggles in (NOTHING, *tops)}
+
+    @property
+    def count(self) -> Count:
+        """The cost of the search."""
+        tests = sum(not known.free for known in self.finding.asked.values())
+        extra = 3 + max(0, len(self.ends) - 2)
+        bound = math.log2(len(self.space.order)) + extra
+        return Count(tests, len(self.ledger.records), self.finding.located, extra, bound)
+
+    @property
+    def certainty(self) -> Certainty | None:
+        """How sure the passing sets are; None without repeated runs, or when no end fails."""
+        failing = next((end for end, verdict in self.ends.items() if verdict is Verdict.FAIL), None)
+        if self.ledger.repeat == 1 or failing is None:
+            return None
+        passed = sum(known.verdict is Verdict.PASS for known in self.finding.asked.values())
+        return Certainty(self.ledger.repeat, *self.ledger.failures(failing), passed)
+
+    @property
+    def unresolved(self) -> dict[ToggleSet, str]:
+        """The sets that cannot say, and why."""
+        found = {}
+        for toggles, known in self.finding.asked.items():
+            if known.verdict is Verdict.UNKNOWN:
+                runs = [run for run in self.ledger.runs_of(toggles) if run.verdict is Verdict.UNKNOWN]
+                found[toggles] = runs[0].how if runs else self.ledger.refuse(toggles)
+        return found
+
+    @property
+    def undecided(self) -> list[str]:
+        """Members of the cause without which the command cannot say: they may not be needed."""
+        return [key for key, verdict in self.finding.members.items() if verdict is Verdict.UNKNOWN]
+
+    @property
+    def never_reached(self) -> list[str]:
+        """Members of the cause whose reverted code ran in no run of that set, as far as was reported."""
+        runs = self.ledger.runs_of(self.finding.cause)
+        ran = {toggle_id for run in runs for toggle_id in run.reached}
+        return [toggle.id for toggle in self.cause if toggle.id not in ran]
+
+    @property
+    def nobody_reported(self) -> bool:
+        """Whether no process of any run with toggles was a Python that reverts them."""
+        reverted = [run for run in self.ledger.records if run.toggles]
+        return bool(reverted) and not any(run.processes for run in reverted)
+
+    @property
+    def symptom(self) -> str:
+        """What the failing side of the answer printed last."""
+        sides = (self.finding.cause, NOTHING)
+        runs = [run for side in sides for run in self.ledger.runs_of(side)]
+        return next((run.last_line for run in runs if run.verdict is Verdict.FAIL), "")
+
+    def by_hand(self, command: Sequence[str], catalogue: str = "") -> tuple[str, str]:
+        """The shell's commands that show it: the build as it is, and with the cause reverted.
+
+        `catalogue` is a folder of specs that no other place names.
+        """
+        ids = ",".join(toggle.id for toggle in self.cause)
+        path = f"PRTOGGLE_PATH={shlex.quote(catalogue)} " if catalogue else ""
+        return shlex.join(command), f"{path}PRTOGGLE={ids} {shlex.join(command)}"

@@ -1,0 +1,195 @@
+"""One run of the command: in a process group and with a catalogue of its own, and what it came to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from prtoggle import report
+from prtoggle.activation import REPORT, TOGGLES
+from prtoggle.bisect.records import RunRecord
+from prtoggle.bisect.refusals import BisectError
+from prtoggle.bisect.verdicts import Ending, Rules
+from prtoggle.catalogue_folders import PATH_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prtoggle.report import ProcessReport
+
+#: How long a process group that was told to end may take over it.
+GRACE_SECONDS: Final = 5.0
+_ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_LINE_LENGTH: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one run needs, as plain values that can travel to another machine.
+
+    `specs` is the YAML text of each toggle in `toggles`; `log` a file that gets all output, or "".
+    """
+
+    command: tuple[str, ...]
+    toggles: tuple[str, ...]
+    specs: Mapping[str, str]
+    rules: Rules = field(default_factory=Rules)
+    timeout: float | None = None
+    log: str = ""
+
+
+class ProcessGroup:
+    """The processes of one run, to be ended from another thread."""
+
+    def __init__(self) -> None:
+        self._leader: subprocess.Popen[bytes] | None = None
+        self._cancelled = False
+
+    def start(
+        self, command: Sequence[str], environ: Mapping[str, str], output: int
+    ) -> subprocess.Popen[bytes]:
+        """Start the command in a group of its own. Raises BisectError when there is no such command."""
+        try:
+            self._leader = subprocess.Popen(  # noqa: S603 (what the user asked to run)
+                command,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise BisectError(f"cannot start {command[0]}: {error.strerror or error}") from error
+        if self._cancelled:
+            self.cancel()
+        return self._leader
+
+    def cancel(self) -> None:
+        """End the group, now or as soon as it is started."""
+        self._cancelled = True
+        if self._leader is not None:
+            self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to every process of the group."""
+        assert self._leader is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._leader.pid, number)
+
+
+def run_job(job: Job, group: ProcessGroup | None = None) -> RunRecord:
+    """Run the command once and judge it. What it leaves running in its group is ended.
+
+    Raises BisectError when the command cannot be started.
+    """
+    group = group or ProcessGroup()
+    with tempfile.TemporaryDirectory(prefix="prtoggle-bisect-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        environ = _environment(job, folder)
+        log = folder / "output"
+        started = time.monotonic()
+        with log.open("wb") as output:
+            status, timed_out = _execute(group, job, environ, output.fileno())
+        seconds = time.monotonic() - started
+        text = _ESCAPE.sub("", log.read_text(encoding="utf-8", errors="replace"))
+        reports = report.read(folder / "reports")
+        if job.log:
+            shutil.copyfile(log, job.log)
+    failures = tuple(_messages(reports))
+    verdict, how = job.rules.judge(Ending(status, text, timed_out, failures))
+    return RunRecord(
+        job.toggles,
+        verdict,
+        how,
+        status,
+        round(seconds, 3),
+        _telling_line(text),
+        _that(reports, job.toggles, _ran),
+        _that(reports, job.toggles, _was_loaded),
+        len(reports),
+    )
+
+
+def _environment(job: Job, folder: Path) -> dict[str, str]:
+    """Our own environment with these toggles reverted, from a catalogue that only this run reads."""
+    catalogue, reports = folder / "catalogue", folder / "reports"
+    catalogue.mkdir()
+    reports.mkdir()
+    environ = {name: value for name, value in os.environ.items() if name not in (TOGGLES, REPORT)}
+    if not job.toggles:
+        return environ
+    for toggle_id in job.toggles:
+        (catalogue / f"{toggle_id}.yaml").write_text(job.specs[toggle_id], encoding="utf-8")
+    environ[TOGGLES] = ",".join(job.toggles)
+    environ[REPORT] = str(reports)
+    # The first folder that is looked at; what the user has set stays behind it.
+    environ[PATH_VARIABLE] = os.pathsep.join(filter(None, (str(catalogue), environ.get(PATH_VARIABLE))))
+    return environ
+
+
+def _execute(group: ProcessGroup, job: Job, environ: Mapping[str, str], output: int) -> tuple[int, bool]:
+    process = group.start(job.command, environ, output)
+    timed_out = False
+    try:
+        try:
+            status = process.wait(job.timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            group.send(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SECONDS)
+            group.send(signal.SIGKILL)
+            status = process.wait()
+    finally:
+        group.send(signal.SIGKILL)
+        process.wait()
+    return status, timed_out
+
+
+def _telling_line(text: str) -> str:
+    """The last line that is not indented: what a traceback, a test run or a violation ends with."""
+    # A frame that something was drawn into says nothing.
+    lines = [line.rstrip() for line in text.splitlines() if any(map(str.isalnum, line))]
+    found = next((line for line in reversed(lines) if not line[0].isspace()), lines[-1] if lines else "")
+    found = found.strip()
+    return found if len(found) <= _LINE_LENGTH else f"{found[: _LINE_LENGTH - 3]}..."
+
+
+def _messages(reports: Sequence[ProcessReport]) -> list[str]:
+    """Why processes could not put a toggle into effect, in one line each."""
+    return [
+        " ".join(str(event["message"]).split())
+        for process in reports
+        for event in process.events
+        if event["event"] == "failed"
+    ]
+
+
+def _ran(event: Mapping[str, object]) -> bool:
+    # Who reads a value cannot be seen: once it is in effect, it counts.
+    return event["event"] in ("called", "reached") or (
+        event["event"] == "activated" and event.get("mode") in ("value", "wrap")
+    )
+
+
+def _was_loaded(event: Mapping[str, object]) -> bool:
+    return event["event"] in ("loaded", "activated")
+
+
+def _that(
+    reports: Sequence[ProcessReport],
+    toggles: Sequence[str],
+    holds: Callable[[Mapping[str, object]], bool],
+) -> tuple[str, ...]:
+    """The toggles of which any process reported such an event."""
+    seen = {str(event.get("toggle")) for process in reports for event in process.events if holds(event)}
+    return tuple(toggle_id for toggle_id in toggles if toggle_id in seen)

@@ -1,0 +1,247 @@
+"""What `prtoggle bisect` prints: a line for each run while it searches, then the runs and the answer."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, Self
+
+from rich.table import Table
+from rich.text import Text
+
+from prtoggle.bisect.verdicts import Verdict
+from prtoggle.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+    from rich.console import Console
+
+    from prtoggle.bisect.answer import Answer
+    from prtoggle.bisect.candidates import Candidates
+    from prtoggle.bisect.range_toggles import Commits
+    from prtoggle.bisect.records import RunRecord
+    from prtoggle.bisect.space import Space, ToggleSet
+
+_STYLE: Final = {Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.UNKNOWN: "yellow"}
+#: Sets up to this size are listed in full.
+_LISTED: Final = 4
+_SET_WIDTH: Final = 28
+
+
+def print_start(
+    out: Console, candidates: Candidates, commits: Commits | None, state: Path, resumed: int
+) -> None:
+    """What is searched, what is not, and where the search is kept."""
+    number = len(candidates.space.order)
+    where = f"; {resumed} runs taken from it" if resumed else ""
+    out.print(f"searching {_counted(number, 'toggle')}, state in {state}{where}", soft_wrap=True)
+    if candidates.pulled_in:
+        out.print(f"with what they require: {', '.join(candidates.pulled_in)}", soft_wrap=True)
+    tops = candidates.space.tops()
+    if len(tops) > 1:
+        sizes = ", ".join(str(len(top)) for top in tops)
+        out.print(
+            f"not all can be reverted together: the far end is {len(tops)} sets, of {sizes}", soft_wrap=True
+        )
+    if commits is not None and commits.changed:
+        out.print(
+            "the work tree has changes that are in no commit; they are part of every run", style="yellow"
+        )
+
+
+class RunLines:
+    """Prints a line when a run has ended, above a progress bar where there is a terminal."""
+
+    def __init__(self, out: Console, space: Space, repeat: int, done: int) -> None:
+        self._out = out
+        self._space = space
+        self._number = done
+        # One cause takes as many tests as this; more than one takes longer than the bar says.
+        self._expected = (math.ceil(math.log2(len(space.order))) + 3) * repeat
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._advance = self._stack.enter_context(progress_bar("bisect", self._expected))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self._stack.close()
+
+    def show(self, record: RunRecord) -> None:
+        """Print what a run came to."""
+        self._number += 1
+        toggles = listed(self._space, frozenset(record.toggles))
+        line = f"run {self._number}: {toggles} reverted: "
+        told = Text(line).append(record.verdict.value, style=_STYLE[record.verdict])
+        self._out.print(told.append(f" ({record.how}, {record.seconds:.1f} s)"), soft_wrap=True)
+        self._advance(f"{toggles}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def listed(space: Space, toggles: ToggleSet) -> str:
+    """The ids of a small set, the number and the first ones of a large one."""
+    line = space.ordered(toggles)
+    if not line:
+        return "nothing"
+    if len(line) <= _LISTED:
+        return ", ".join(line)
+    return f"{len(line)} ({', '.join(line[:2])}, ... {line[-1]})"
+
+
+def print_answer(out: Console, answer: Answer, by_hand: tuple[str, str], commits: Commits | None) -> None:
+    """The tests as a table, then the answer, how sure it is, and what was not searched."""
+    out.print(_table(answer, out.width))
+    for text, style in _sentences(answer, by_hand, commits):
+        out.print(text, style=style, soft_wrap=True)
+
+
+def _table(answer: Answer, width: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("test", "reverted", "verdict", "fails", "time"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "reverted", max_width=_SET_WIDTH)
+    # One line a test: the cause's own ending is told in full below the table.
+    rest = max(20, width - _SET_WIDTH - len("test  cannot say  10/10  1000.0 s  ") - 1)
+    table.add_column("how it ended", overflow="ellipsis", no_wrap=True, max_width=rest)
+    for number, (toggles, known) in enumerate(answer.finding.asked.items(), 1):
+        runs = answer.ledger.runs_of(toggles)
+        failed, count = answer.ledger.failures(toggles)
+        deciding = next((run for run in runs if run.verdict is known.verdict), None)
+        table.add_row(
+            str(number),
+            listed(answer.space, toggles),
+            Text(known.verdict.value, style=_STYLE[known.verdict]),
+            f"{failed}/{count}",
+            f"{sum(run.seconds for run in runs):.1f} s",
+            _ending(deciding) if deciding else "not run: they do not go together",
+        )
+    return table
+
+
+def _ending(run: RunRecord) -> str:
+    # What a run that passed printed last tells nothing.
+    told = run.last_line if run.verdict is not Verdict.PASS else ""
+    return f"{run.how}: {told}" if told else run.how
+
+
+Line = tuple[str, str]
+
+
+def _sentences(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) -> Iterable[Line]:
+    yield "", ""
+    if answer.finding.outcome == "cause":
+        yield from _cause(answer, by_hand, commits)
+    else:
+        yield from _no_cause(answer, commits)
+    yield from _doubts(answer)
+    yield _cost(answer), ""
+    yield from _not_searched(answer, commits)
+
+
+def _cause(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) -> Iterable[Line]:
+    cause = answer.cause
+    what = f"{len(cause)} fixes together" if len(cause) > 1 else "one fix"
+    without = "them" if len(cause) > 1 else "it"
+    changed = f"the command {answer.base} as it is, and {answer.base.opposite} without {without}"
+    yield f"cause: {what}; {changed}", "bold"
+    for toggle in cause:
+        yield f"  {toggle.id}  {toggle.title or '(no title)'}", "bold cyan"
+        sha = commits.shas[toggle.id][:12] if commits else ""
+        for name, text in (
+            ("commit", sha),
+            ("links", ", ".join(toggle.links)),
+            ("symptom", " ".join(toggle.symptom.split())),
+        ):
+            if text:
+                yield f"      {name}: {text}", ""
+    if answer.symptom:
+        yield f"  seen: {answer.symptom}", ""
+    if len(cause) > 1 and not answer.undecided:
+        yield "  each of them is needed: with any one left in, the verdict is as before", ""
+    yield "see it by hand:", ""
+    yield f"  {answer.base}:  {by_hand[0]}", ""
+    yield f"  {answer.base.opposite}:  {by_hand[1]}", ""
+
+
+def _no_cause(answer: Answer, commits: Commits | None) -> Iterable[Line]:
+    what = "commits that can be toggles" if commits else "toggles"
+    outcome = answer.finding.outcome
+    if outcome == "unjudged":
+        yield "no answer: the command cannot say anything of the build as it is", "yellow"
+        return
+    if outcome == "agree":
+        base = answer.base.value
+        yield f"no cause: the command {base} with nothing reverted, and with all reverted", "yellow"
+        yield f"  either the cause is not among these {what},", ""
+        yield "  or one revert masks what another one does: --unmask looks into smaller sets,", ""
+        yield "  or they differ in how they end: --match tells one failure from another", ""
+        for end in [end for end in answer.ends if end]:
+            last = answer.ledger.runs_of(end)[-1]
+            told = f"{last.how}: {last.last_line}" if last.status else last.how
+            yield f"  {listed(answer.space, end)} reverted: {told}", ""
+        rates = [answer.ledger.failures(end) for end in answer.ends]
+        if len(set(rates)) > 1:
+            told = ", ".join(f"{failed} of {runs}" for failed, runs in rates)
+            yield f"  the ends fail at different rates ({told}); one failing run makes a set fail", "yellow"
+    else:
+        yield f"no cause: no set of {what} that could be judged changes the verdict", "yellow"
+    if commits is not None and answer.base is Verdict.PASS:
+        yield "  the command passes on the bad build: is it the command that shows the regression?", "yellow"
+    ran = answer.ledger.ever(answer.space.order, "reached")
+    if not answer.nobody_reported:
+        yield f"  {len(ran)} of {len(answer.space.order)} toggles had their code run by the command", ""
+
+
+def _doubts(answer: Answer) -> Iterable[Line]:
+    if answer.nobody_reported:
+        text = (
+            "no process of the command reported to prtoggle: none was a Python with prtoggle and start files"
+        )
+        yield f"{text}, so no fix was taken out by it", "yellow"
+    elif answer.never_reached:
+        ids = ", ".join(answer.never_reached)
+        text = (
+            f"{ids}: reverted, but no run reached the reverted code. Is the command flaky (--repeat), or does"
+        )
+        yield f"{text} it run where reach is not seen (docs/limitations.md)?", "yellow"
+    for toggle_id in answer.undecided:
+        yield f"without {toggle_id} the command cannot say, so it may not be part of the cause", "yellow"
+    sure = answer.certainty
+    if sure is not None:
+        text = (
+            f"confidence {sure.confidence:.2%}: the failing end failed in {sure.failed} of {sure.runs} runs"
+        )
+        yield f"{text}, and {_counted(sure.passed, 'set')} passed {sure.repeat} of {sure.repeat}", ""
+    for toggles, reason in answer.unresolved.items():
+        yield f"cannot say: {listed(answer.space, toggles)}: {reason.splitlines()[0]}", "yellow"
+
+
+def _cost(answer: Answer) -> str:
+    count, number = answer.count, len(answer.space.order)
+    runs = "" if count.runs == count.tests else f" in {_counted(count.runs, 'run')}"
+    told = f"{_counted(count.tests, 'test')}{runs}"
+    if answer.finding.outcome != "cause":
+        return told
+    bound = f"bound for one cause among {number}: log2({number}) + {count.extra} = {count.bound:.1f}"
+    if not answer.finding.single:
+        return f"{told}: {count.located} left one toggle ({bound}), which alone is not the cause"
+    confirmed = f": {count.located} found it, one more confirmed it" if count.tests > count.located else ""
+    return f"{told}{confirmed} ({bound})"
+
+
+def _not_searched(answer: Answer, commits: Commits | None) -> Iterable[Line]:
+    for item in answer.left_out:
+        yield f"not searched: {item.id}: {item.reason}", "yellow"
+    for commit in commits.left_out if commits else ():
+        yield f"not searched: {commit.sha[:9]} {commit.subject}: {commit.reason}", "yellow"
