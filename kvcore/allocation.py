@@ -131,10 +131,12 @@ def alloc_for_extend(batch: ExtendBatch) -> ExtendAllocation:
 
 def _record_extend(reqs: Sequence[Req], rows: Sequence[int], lens: ExtendLens) -> None:
     for req, row, seq_len in zip(reqs, rows, lens.seq_lens_cpu.tolist(), strict=True):
-        if req.kv is None:
-            req.kv = ReqKvInfo(row, req.matched_protected_len)
-        req.kv.kv_committed_len = seq_len
-        req.kv.kv_allocated_len = max(req.kv.kv_allocated_len, seq_len)
+        kv = req.kv
+        if kv is None:
+            req.kv = ReqKvInfo(row, req.matched_protected_len, seq_len, seq_len)
+        else:
+            kv.kv_committed_len = seq_len
+            kv.kv_allocated_len = max(kv.kv_allocated_len, seq_len)
 
 
 def alloc_for_decode(batch: DecodeBatch, token_per_req: int = 1) -> torch.Tensor:

@@ -61,15 +61,10 @@ class ReqToTokenPool:
         A request that holds a row keeps it (a chunk of its prompt, or a diffusion block, goes on). The
         requests are not touched: whoever allocates their slots makes their records.
         """
-        num_fresh = 0
-        for req in reqs:
-            if req.kv is None:
-                num_fresh += 1
-            else:
-                assert req.kv.kv_allocated_len > 0, (
-                    f"request {req.rid} holds a row, but no slot in it: {req.kv}"
-                )
-        return self._grant(reqs, num_fresh)
+        held = [(req.rid, req.kv) for req in reqs if req.kv is not None]
+        for rid, kv in held:
+            assert kv.kv_allocated_len > 0, f"request {rid} holds a row, but no slot in it: {kv}"
+        return self._grant(reqs, len(reqs) - len(held))
 
     def _grant(self, reqs: Sequence[Req], num_fresh: int) -> list[int] | None:
         if num_fresh > len(self.free_slots):
