@@ -104,7 +104,7 @@ class Copier:
         return int(value.nbytes) if size is not None else sys.getsizeof(value, 64)
 
     def _copied_object(self, value: Any, kind: type) -> Any:
-        if hasattr(kind, "__del__"):
+        if type(getattr(kind, "__del__", None)) is FunctionType:
             raise NotCopiedError(f"{_kind(value)} has a finalizer, which a copy would run a second time")
         own: Callable[[Any, dict[int, Any]], Any] | None = getattr(kind, "__deepcopy__", None)
         if own is not None:
