@@ -27,7 +27,7 @@ from prtoggle.source.integrity import EditedModule, edit_module, parse_edited
 from prtoggle.source.matching import Found, find_lines, find_statements, pattern_of
 from prtoggle.source.names import undefined_names
 from prtoggle.source.preamble import place_preamble
-from prtoggle.source.source_text import ModuleSource, decode_source, read_source
+from prtoggle.source.source_text import ModuleSource, decode_source, newline_of, read_source
 from prtoggle.source.splices import EditedLines, Rank, Splice, apply_splices, edited_line_map, merge
 
 if TYPE_CHECKING:
@@ -171,17 +171,26 @@ def _find(place: Place) -> Found:
 def _splice(place: Place, found: Found) -> Splice:
     if place.edit.mode == "append" and _ends_in_string(place.source.lines, place.node.first_line, found):
         raise ends_in_string(place, found)
-    return make_splice(place.source, found, place.edit, place.toggle_id, place.target, place.number)
+    starts = place.source.starts
+    extent = starts[found.first - 1], starts[found.last]
+    return make_splice(
+        place.source.lines, found, extent, place.edit, place.toggle_id, place.target, place.number
+    )
 
 
 def make_splice(
-    source: ModuleSource, found: Found, edit: Edit, toggle_id: str, target: str, index: int
+    lines: Sequence[str],
+    found: Found,
+    extent: tuple[int, int],
+    edit: Edit,
+    toggle_id: str,
+    target: str,
+    index: int,
 ) -> Splice:
-    """The splice that does `edit` at the lines that were found."""
-    starts, lines = source.starts, source.lines
-    start, end = starts[found.first - 1], starts[found.last]
-    newline = _line_end(lines[found.first - 1]) or source.newline
-    text = _fitted(source, found, edit.text, newline)
+    """The splice that does `edit` at the file's lines that were found, which lie at `extent` of the text."""
+    start, end = extent
+    newline = _line_end(lines[found.first - 1]) or newline_of(lines)
+    text = _fitted(lines, found, edit.text, newline)
     open_end = not _line_end(lines[found.last - 1])
     note = f"lines {found.first}-{found.last} are laid out differently from match" if found.reflowed else None
     if edit.mode == "replacement":
@@ -193,12 +202,12 @@ def make_splice(
     return Splice(end, end, text, toggle_id, target, index, Rank.APPEND, (start, end), note)
 
 
-def _fitted(source: ModuleSource, found: Found, text: str, newline: str) -> str:
+def _fitted(lines: Sequence[str], found: Found, text: str, newline: str) -> str:
     """The edit's text in the style of the place that was found."""
     line = text.rstrip("\n")
     if line and not line[0].isspace() and "\n" not in line and "\r" not in line:
         return f"{found.base}{line}{newline}"
-    nearby = source.lines[max(0, found.first - 20) : found.last + 20]
+    nearby = lines[max(0, found.first - 20) : found.last + 20]
     return fit_block(text, style_of(found.base, nearby, found.ratio), newline)
 
 
@@ -212,25 +221,28 @@ def _line_end(line: str) -> str:
 
 
 def plan_lines(
-    source: ModuleSource, first_line: int, last_line: int, target: str, patch: Patch, toggle_id: str
+    lines: Sequence[str], first_line: int, last_line: int, target: str, patch: Patch, toggle_id: str
 ) -> tuple[Splice, ...] | None:
-    """The splices of plain edits within lines of which no syntax tree is at hand; None when one is needed.
+    """The splices of plain edits within a file's lines; None when a syntax tree is needed.
 
-    Gives what `plan_patch` gives or None: for a diff, a preamble, an edit without one exact place, and a
-    deletion that might leave a block empty.
+    Offsets count from the beginning of line `first_line`. Gives what `plan_patch` gives or None: for a diff,
+    a preamble, an edit without one exact place, and a deletion that might leave a block empty.
     """
-    if patch.mode != "edits" or patch.preamble.strip():
+    if not patch.edits or patch.preamble.strip():
         return None
     splices = []
     for index, edit in enumerate(patch.edits):
-        found = find_lines(source.lines, first_line, last_line, pattern_of(edit.match)).in_code
+        matches = find_lines(lines, first_line, last_line, pattern_of(edit.match)).in_code
         chosen = (edit.occurrence or 1) - 1
-        if chosen >= len(found) or (edit.occurrence is None and len(found) > 1):
+        if chosen >= len(matches) or (edit.occurrence is None and len(matches) > 1):
             return None
-        if edit.mode == "append" and _ends_in_string(source.lines, first_line, found[chosen]):
+        found = matches[chosen]
+        if edit.mode == "append" and _ends_in_string(lines, first_line, found):
             return None
-        splice = make_splice(source, found[chosen], edit, toggle_id, target, index)
-        if splice.is_deletion and _may_empty(source.lines, found[chosen].first):
+        start = sum(map(len, lines[first_line - 1 : found.first - 1]))
+        extent = start, start + sum(map(len, lines[found.first - 1 : found.last]))
+        splice = make_splice(lines, found, extent, edit, toggle_id, target, index)
+        if splice.is_deletion and _may_empty(lines, found.first):
             return None
         splices.append(splice)
     return merge(splices)

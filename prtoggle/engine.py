@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from prtoggle.dynamo import forget_compiled
@@ -31,7 +32,7 @@ from prtoggle.plans.slots import Slot
 from prtoggle.states import Restored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType, TracebackType
 
     from prtoggle.installers.base import Observer, Step
@@ -216,29 +217,23 @@ class Engine:
                 slot.plan = PlanMaker(self._live, slot, early=origin == "env").make()
         observer = self.observer if observe else None
         targets = _targets(new)
-        for site, slots in targets.items():
-            site.prepare(site.shown | slots, self.observer)
+        wanted = {site: site.shown | slots for site, slots in targets.items()}
+        for site, slots in wanted.items():
+            site.prepare(slots, self.observer)
         self.loading.check(new, imports=origin == "api")
-        with contextlib.ExitStack() as undo:
+        with _Undo() as undo:
             for slot in new:
-                undo.callback(relations.put_variables_back, slot)
-                relations.set_variables(slot, [*self.active(), *new])
-            self._show({site: site.shown | slots for site, slots in targets.items()}, undo)
+                undo.append(partial(relations.put_variables_back, slot))
+                relations.set_variables(slot, [*self._active, *new])
+            _show(wanted, undo)
             for slot in new:
                 for patch, step in slot.plan.steps if slot.plan else ():
                     if observer is not None:
                         observer.step(slot.id, patch.target, step)
                     step.install()
-                    undo.callback(step.restore)
-            undo.pop_all()
+                    undo.append(step.restore)
         self.loading.changed(new)
         self._forget_compiled(new)
-
-    def _show(self, wanted: dict[Site, frozenset[Slot]], undo: contextlib.ExitStack) -> None:
-        for site, slots in wanted.items():
-            before = site.shown
-            site.show(slots)
-            undo.callback(site.show, before)
 
     def _forget_compiled(self, slots: Sequence[Slot]) -> None:
         if "torch._dynamo" in sys.modules and any(
@@ -282,21 +277,20 @@ class Engine:
         for site in targets:
             _prepare_restore(site, site.shown - leaving, self.observer)
         moves = [move for site in dict.fromkeys(born) for move in inner_moves(site, site.shown - leaving)]
-        with contextlib.ExitStack() as undo:
+        with _Undo() as undo:
             for slot in reversed(last):
                 for step in reversed(_steps(slot)):
                     step.restore()
-                    undo.callback(step.install)
+                    undo.append(step.install)
             for step in reverse:
                 step.install()
-                undo.callback(step.restore)
-            self._show({site: site.shown - leaving for site in targets}, undo)
+                undo.append(step.restore)
+            _show({site: site.shown - leaving for site in targets}, undo)
             for function, before, after in moves:
                 function.__code__ = after
-                undo.callback(setattr, function, "__code__", before)
+                undo.append(partial(setattr, function, "__code__", before))
             for cache in caches_around([function for function, _, _ in moves]):
                 cache.cache_clear()
-            undo.pop_all()
         for slot in last:
             relations.put_variables_back(slot)
             for birth in self._births.with_slot(slot):
@@ -305,6 +299,28 @@ class Engine:
         self.loading.changed(())
         if (targets or reverse or any(map(_steps, last))) and "torch._dynamo" in sys.modules:
             forget_compiled()
+
+
+class _Undo(list["Callable[[], object]"]):
+    """What takes back the steps done so far; called in reverse, all of it, when the block fails."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            with contextlib.ExitStack() as stack:
+                for action in self:
+                    stack.callback(action)
+
+
+def _show(wanted: Mapping[Site, frozenset[Slot]], undo: _Undo) -> None:
+    for site, slots in wanted.items():
+        before = site.shown
+        site.show(slots)
+        undo.append(partial(site.show, before))
 
 
 def _prepare_restore(site: Site, slots: frozenset[Slot], observer: Observer | None) -> None:

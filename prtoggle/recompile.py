@@ -99,6 +99,8 @@ def nest_for(code: CodeType, indent: str, imported: Iterable[str]) -> Nest | Non
     names = list(imported)
     if names:
         headers.append(f"import {', '.join(names)}\n")
+    if not (scopes or indent or code.co_freevars):
+        return Nest("".join(headers), len(headers), future_flags(code))
     kinds = [_scope_kind(scopes, position) for position in range(len(scopes))]
     depth = 0
     last_function = max((at for at, kind in enumerate(kinds) if kind == "def"), default=-1)

@@ -10,7 +10,6 @@ from prtoggle.code.quiet import parse
 from prtoggle.code.signature import Evaluator, Extras, edited_extras
 from prtoggle.errors import EditError, UnsupportedTargetError
 from prtoggle.recompile import future_flags
-from prtoggle.source.source_text import split_lines
 from prtoggle.source.splices import apply_splices
 
 if TYPE_CHECKING:
@@ -24,9 +23,9 @@ from prtoggle.source.splices import Splice
 AT_LOAD: Final = "arm the toggle before the module is loaded (set PRTOGGLE, or revert before the import)"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Basis:
-    """One function as it was found, which every version of it is built from."""
+    """One function as it was found, which every version of it is built from; never changed."""
 
     target: str
     function: FunctionType
@@ -65,14 +64,11 @@ def reaches_header(basis: Basis, splices: Sequence[Splice]) -> bool:
     """Whether a splice lies in front of the first line of the running text that has an instruction."""
     if not splices:
         return False
-    region, first = basis.region, basis.code.co_firstlineno
-    lines = (line for _, _, line in basis.code.co_lines() if line is not None and line > first)
-    body = min(lines, default=None)
-    if body is None:
-        return True
     # The lines of a function that was born edited are those of its edited text.
-    text = apply_splices(region.text, basis.splices)
-    return splices[0].start < len("".join(split_lines(text)[: body - first]))
+    text = apply_splices(basis.region.text, basis.splices) if basis.splices else basis.region.text
+    first = basis.code.co_firstlineno
+    edited = first + text.count("\n", 0, splices[0].start)
+    return not any(line is not None and first < line <= edited for _, _, line in basis.code.co_lines())
 
 
 def header_extras(basis: Basis, edited: str) -> Extras:

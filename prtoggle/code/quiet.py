@@ -8,36 +8,56 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import re
+import sys
 import warnings
-from typing import Final
+from typing import Any, Final
 
-# What the compiler may warn of: a backslash, a literal beside `is`, an assertion of a tuple, a literal that
-# is called or indexed, a number that runs into a keyword.
-_SUSPECT: Final = re.compile(
-    r"""\\|\bis\b|\bassert\b|["'\])}\d]\s*[(\[]|\d(?:and|else|for|if|in|is|or|not)\b"""
-)
+# What the compiler warns by: Python 3.11 reports an invalid escape as a deprecation.
+_CATEGORIES: Final = (SyntaxWarning, DeprecationWarning)
+_IGNORED: Final = [("ignore", None, category, None, 0) for category in _CATEGORIES]
 
 
-class _Quiet(warnings.catch_warnings):
-    """Ignores what the compiler warns of, in every thread: the filters belong to the whole process."""
+class _Ignoring:
+    """Puts entries in front of the filters, and takes them out again.
+
+    The compiler asks the filters anew for each warning and keeps no register of what it gave. So unlike
+    `warnings.catch_warnings` this need not invalidate the registers of every module, after which warnings
+    that a program was given once would come again.
+    """
+
+    __slots__ = ("_filters",)
+
+    def __enter__(self) -> None:
+        # Another thread may put another list in place meanwhile.
+        self._filters: list[Any] = warnings.filters  # type: ignore[assignment]  # typeshed has a sequence
+        self._filters[:0] = _IGNORED
+
+    def __exit__(self, *_: object) -> None:
+        filters = self._filters
+        if filters[: len(_IGNORED)] == _IGNORED:
+            del filters[: len(_IGNORED)]
+            return
+        for entry in _IGNORED:
+            # Another thread has put its own entries in front.
+            with contextlib.suppress(ValueError):
+                filters.remove(entry)
+
+
+class _Catching(warnings.catch_warnings):
+    """The same where filters may belong to a context, from Python 3.14 on."""
 
     def __enter__(self) -> None:
         super().__enter__()
-        warnings.simplefilter("ignore", SyntaxWarning)
-        # What Python 3.11 gives for an invalid escape.
-        warnings.simplefilter("ignore", DeprecationWarning)
+        for category in _CATEGORIES:
+            warnings.simplefilter("ignore", category)
 
 
-_NOTHING: Final = contextlib.nullcontext()
-
-
-def compiling(text: str) -> contextlib.AbstractContextManager[None]:
-    """The context to compile `text` in; it touches the filters only for a text that may need it."""
-    return _NOTHING if _SUSPECT.search(text) is None else _Quiet()
+def compiling() -> contextlib.AbstractContextManager[None]:
+    """The context to compile in: what the compiler warns of is ignored, in every thread."""
+    return _Ignoring() if sys.version_info < (3, 14) else _Catching()
 
 
 def parse(text: str) -> ast.Module:
     """The syntax tree of `text`, without warnings. Raises SyntaxError or ValueError."""
-    with compiling(text):
+    with compiling():
         return ast.parse(text)

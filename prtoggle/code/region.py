@@ -48,15 +48,24 @@ class Frame(NamedTuple):
     shift: int
     compiled: Callable[[str | ast.Module], CodeType]
 
+    def around(self, text: str) -> str:
+        """The text to parse or compile for (edited) lines of the function."""
+        return f"{self.prefix}{text}{self.suffix}"
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(slots=True, eq=False)
 class Region:
-    """One function: `lines[start:end]` of its module as it was loaded, and the verified frame."""
+    """One function: `lines[start:end]` of its module as it was loaded, and the verified frame.
+
+    Never changed; not frozen, because that would make it slow to make.
+    """
 
     path: str
     lines: list[str]
     start: int
     end: int
+    # The function's unedited lines.
+    text: str
     qualname: str
     # Which of the code objects of that name and line it is: 0, but for several lambdas in one line.
     ordinal: int
@@ -64,11 +73,6 @@ class Region:
     # A flag that a decorator has put on the compiled code: that of types.coroutine, or none.
     flag: int = 0
     _source: list[ModuleSource] = field(default_factory=list, repr=False)
-
-    @property
-    def text(self) -> str:
-        """The function's unedited lines."""
-        return "".join(self.lines[self.start : self.end])
 
     @property
     def source(self) -> ModuleSource:
@@ -79,18 +83,18 @@ class Region:
 
     def framed(self, text: str) -> str:
         """The text to parse or compile for (edited) lines of the function."""
-        return f"{self.frame.prefix}{text}{self.frame.suffix}"
+        return self.frame.around(text)
 
     def compile(self, source: str | ast.Module, filename: str) -> CodeType | None:
         """The function's code from framed source, at the file's lines; None when it is not in there.
 
         Raises SyntaxError.
         """
-        root = self.frame.compiled(source)
-        found = codes_at(root, self.qualname, self.start + 1 - self.frame.shift)
+        shift = self.frame.shift
+        found = codes_at(self.frame.compiled(source), self.qualname, self.start + 1 - shift)
         if len(found) <= self.ordinal:
             return None
-        code = moved(found[self.ordinal], self.frame.shift, filename)
+        code = moved(found[self.ordinal], shift, filename)
         return code.replace(co_flags=code.co_flags | self.flag) if self.flag else code
 
 
@@ -134,11 +138,10 @@ def find_region(
                 return find_region(
                     code, namespace, lines, path, target, extent=(start, right or end), present=present
                 )
-        region = Region(path, lines, start, end, code.co_qualname, 0, frame)
-        ordinal = _ordinal(region, code, text if present is None else present(text))
+        ordinal = _ordinal(frame, start + 1 - frame.shift, code, text if present is None else present(text))
         if ordinal is not None:
             flag = code.co_flags & inspect.CO_ITERABLE_COROUTINE
-            return Region(path, lines, start, end, code.co_qualname, ordinal, frame, flag)
+            return Region(path, lines, start, end, text, code.co_qualname, ordinal, frame, flag)
     raise _stale(code, path, target)
 
 
@@ -161,20 +164,19 @@ def _end_in(lines: Sequence[str], start: int) -> int | None:
     )
 
 
-def _ordinal(region: Region, code: CodeType, text: str) -> int | None:
-    shift = region.frame.shift
+def _ordinal(frame: Frame, line: int, code: CodeType, text: str) -> int | None:
+    """Which of the code objects at the frame's `line` is `code`; None when none is."""
     try:
-        with compiling(text if region.frame.shift else region.framed(text)):
-            root = region.frame.compiled(region.framed(text))
+        with compiling():
+            root = frame.compiled(frame.around(text))
     except (SyntaxError, ValueError):
         return None
-    line = region.start + 1 - shift
-    for ordinal, found in enumerate(codes_at(root, region.qualname, line)):
+    for ordinal, found in enumerate(codes_at(root, code.co_qualname, line)):
         if found.co_freevars != code.co_freevars and set(found.co_freevars) < set(code.co_freevars):
             # The edits that the function was loaded with dropped a variable, and its cell was kept.
             dropped = [name for name in code.co_freevars if name not in found.co_freevars]
-            found = _with_mention(region, text, line, dropped) or found  # noqa: PLW2901
-        if same_code(moved(found, shift), _as_compiled(code)):
+            found = _with_mention(frame, text, code.co_qualname, line, dropped) or found  # noqa: PLW2901
+        if same_code(moved(found, frame.shift), _as_compiled(code)):
             return ordinal
     return None
 
@@ -185,12 +187,12 @@ def _as_compiled(code: CodeType) -> CodeType:
     return code.replace(co_flags=code.co_flags ^ flag) if flag else code
 
 
-def _with_mention(region: Region, text: str, line: int, names: Sequence[str]) -> CodeType | None:
-    tree = parse(region.framed(text))
+def _with_mention(frame: Frame, text: str, name: str, line: int, names: Sequence[str]) -> CodeType | None:
+    tree = parse(frame.around(text))
     for qualname, node in outer_functions(tree):
-        if qualname == region.qualname and first_line(node) == line:
+        if qualname == name and first_line(node) == line:
             mention(node, names)
-            return codes_at(region.frame.compiled(tree), qualname, line)[0]
+            return codes_at(frame.compiled(tree), qualname, line)[0]
     return None
 
 

@@ -3,7 +3,7 @@
 An edited function carries the name of such a file in `co_filename`, so tracebacks, `pdb` and
 `inspect.getsource` show the text that runs. The file holds the whole module with only that function's edits
 made: every line above the first edit has the number that it has on disk. An entry lives exactly as long as
-the code object that names it.
+the code object that names it, and its lines are put together when somebody reads them: few are ever read.
 """
 
 from __future__ import annotations
@@ -12,28 +12,56 @@ import itertools
 import linecache
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
     from types import CodeType
 
 # Distinguishes two texts of one function under one set of toggles, as after a reload of a changed file.
 _serial = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class VirtualFile:
-    """The text behind one edited function: the `lines` (newlines included) made from the file `path`."""
+    """The text behind one edited function: the file `path` with its lines `[start:end]` replaced by `own`.
+
+    All lines have their newlines; `original` belongs to whoever read the file.
+    """
 
     name: str
     path: str
     toggle_ids: tuple[str, ...]
-    lines: list[str]
+    original: Sequence[str]
+    start: int
+    end: int
+    own: Sequence[str]
+    _lines: list[str] | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """The whole text; one list, made at the first use."""
+        if self._lines is None:
+            self._lines = [*self.original[: self.start], *self.own, *self.original[self.end :]]
+        return self._lines
+
+
+class _Entry(tuple[Any, ...]):
+    """An entry of `linecache`: size, modification time, lines, full name. Its lines are made when read."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        return tuple(self)[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        size, time, file, name = super().__iter__()
+        return iter((size, time, file.lines, name))
 
 
 # The live virtual files by name; an entry goes when its code object does.
 _files: dict[str, VirtualFile] = {}
+_watched: dict[str, weakref.ref[CodeType]] = {}
 
 
 def new_name(target: str, toggle_ids: Iterable[str]) -> str:
@@ -43,9 +71,10 @@ def new_name(target: str, toggle_ids: Iterable[str]) -> str:
 
 def publish(file: VirtualFile, code: CodeType) -> None:
     """Make the text readable through `linecache` for as long as `code` exists."""
-    _files[file.name] = file
-    ensure_readable(file.name)
-    weakref.finalize(code, _withdraw, file.name).atexit = False
+    name = file.name
+    _files[name] = file
+    ensure_readable(name)
+    _watched[name] = weakref.ref(code, lambda _: _withdraw(name))
 
 
 def ensure_readable(name: str) -> None:
@@ -53,7 +82,7 @@ def ensure_readable(name: str) -> None:
     if name not in linecache.cache and (file := _files.get(name)) is not None:
         # The modification time None tells linecache.checkcache to leave the entry alone; the size then
         # counts for nothing.
-        linecache.cache[name] = (0, None, file.lines, name)
+        linecache.cache[name] = _Entry((0, None, file, name))
 
 
 def lookup(code: CodeType) -> VirtualFile | None:
@@ -62,5 +91,6 @@ def lookup(code: CodeType) -> VirtualFile | None:
 
 
 def _withdraw(name: str) -> None:
+    _watched.pop(name, None)
     _files.pop(name, None)
     linecache.cache.pop(name, None)

@@ -70,9 +70,11 @@ class Spot:
     indent: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Variant:
     """One function with the edits of a set of toggles: built and verified, not necessarily in effect.
+
+    Never changed; not frozen, because that would make it slow to make.
 
     `code` is what the compiler made of the edited text. `probed` is the same function compiled after an
     observer put probes into its tree, and is what gets installed where it is not None.

@@ -244,19 +244,18 @@ def _may_be_hidden(raw: object, module: ModuleType, nodes: Sequence[TargetNode])
 def _splices_in(site: Site, wanted: Wanted, *, nested: bool) -> tuple[Splice, ...]:
     """The patch's splices in one function's region."""
     region = site.basis.region
+    target, patch, toggle_id = wanted.resolved.text, wanted.patch, wanted.toggle_id
+    if not nested:
+        found = plan_lines(region.lines, region.start + 1, region.end, target, patch, toggle_id)
+        if found is not None:
+            return found
     source = region.source
-    first = region.start + 1 - region.frame.shift
+    first = None if nested else region.start + 1 - region.frame.shift
     try:
-        found = None
-        if not nested:
-            last = first + region.end - region.start - 1
-            found = plan_lines(source, first, last, wanted.resolved.text, wanted.patch, wanted.toggle_id)
-        if found is None:
-            tree = parse(source.text)
-            found = plan_patch(source, tree, *wanted[1:], firstlineno=None if nested else first)
-        return tuple(moved_splice(splice, -len(region.frame.prefix)) for splice in found)
+        splices = plan_patch(source, parse(source.text), *wanted[1:], firstlineno=first)
     except (PrToggleError, SyntaxError):
         return _splices_in_module(region, wanted, nested=nested)
+    return tuple(moved_splice(splice, -len(region.frame.prefix)) for splice in splices)
 
 
 def _splices_in_module(region: Region, wanted: Wanted, *, nested: bool) -> tuple[Splice, ...]:

@@ -41,7 +41,7 @@ def plan_file(
     name: str, source: ModuleSource, wanted: Sequence[tuple[Slot, ResolvedTarget, Patch]]
 ) -> ModuleEdits:
     """What all `wanted` patches make of a file. Raises a PrToggleError leaf naming target and toggles."""
-    with compiling(source.text):
+    with compiling():
         return _planned(name, source, wanted)
 
 

@@ -212,12 +212,10 @@ def _outside(module: ModuleEdits, units: Sequence[Unit]) -> list[Splice]:
 
 
 def _virtual_file(module: ModuleEdits, edited: ModuleSource, unit: Unit, node: FunctionNode) -> VirtualFile:
-    lines = module.source.lines
     own = edited.lines[first_line(node) - 1 : node.end_lineno]
     ids = tuple(sorted(slot.id for slot in unit.slots))
-    return VirtualFile(
-        unit.filename, module.source.path, ids, [*lines[: unit.start], *own, *lines[unit.end :]]
-    )
+    source = module.source
+    return VirtualFile(unit.filename, source.path, ids, source.lines, unit.start, unit.end, own)
 
 
 def align(

@@ -95,7 +95,7 @@ def _split(target: str) -> tuple[ModuleFile, str]:
                 spec = getattr(module, "__spec__", None)
                 path = getattr(spec, "origin", None)
                 if (
-                    not hasattr(module, "__path__")
+                    "__path__" not in getattr(module, "__dict__", ())
                     and type(getattr(spec, "loader", None)) is SourceFileLoader
                 ):
                     assert isinstance(path, str), target

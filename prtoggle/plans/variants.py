@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -38,7 +37,6 @@ _KIND_NAMES: Final = {
     inspect.CO_GENERATOR: "generator",
 }
 KINDS: Final = sum(_KIND_NAMES)
-_WORD: Final = re.compile(r"\w+")
 
 
 def build(
@@ -62,9 +60,8 @@ def build(
         extras = header_extras(basis, edited)
     lines = tuple(split_lines(edited))
     if splices:
-        text = region.lines.copy()
-        text[region.start : region.end] = lines
-        publish(VirtualFile(name, region.path, tuple(toggle_ids), text), code)
+        ids = tuple(toggle_ids)
+        publish(VirtualFile(name, region.path, ids, region.lines, region.start, region.end, lines), code)
     spots = _spots(region, splices) if observer is not None else ()
     probed = _probed(basis, edited, code, spots, observer) if observer is not None else None
     return Variant(basis.target, code, probed, *extras, lines, spots)
@@ -72,7 +69,7 @@ def build(
 
 def _compiled(basis: Basis, source: str | ast.Module, name: str, toggle_ids: Sequence[str]) -> CodeType:
     try:
-        with compiling(source if isinstance(source, str) else basis.region.text):
+        with compiling():
             code = basis.region.compile(source, name)
     except SyntaxError as error:
         raise EditError(
@@ -143,11 +140,11 @@ def _refuse_undefined(
     basis: Basis, code: CodeType, splices: Sequence[Splice], toggle_ids: Sequence[str]
 ) -> None:
     function, text = basis.function, basis.region.text
-    words: set[str] = set()
-    for splice in splices:
-        words.update(_WORD.findall(splice.text), _WORD.findall(text[splice.start : splice.end]))
     # A function that was loaded with edits runs names that the unedited text does not have, and back.
-    missing = undefined_in_code(basis.code, code, function.__globals__, None if basis.splices else words)
+    changed = None
+    if not basis.splices:
+        changed = "\n".join([part for at in splices for part in (at.text, text[at.start : at.end])])
+    missing = undefined_in_code(basis.code, code, function.__globals__, changed)
     if missing:
         raise UndefinedNameError(
             f"{basis.target}: {_names(toggle_ids)} uses {', '.join(missing)}, which neither module "

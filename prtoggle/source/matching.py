@@ -50,6 +50,8 @@ class Matches(NamedTuple):
 @lru_cache(maxsize=512)
 def pattern_of(text: str) -> Pattern:
     """The lines of an edit's `match`; blank lines at both ends are dropped."""
+    if "\n" not in text and "\r" not in text and text.strip():
+        return Pattern((text.rstrip(),), (text.strip(),))
     lines = [line.rstrip() for line in split_lines(text)]
     while lines and not lines[0]:
         del lines[0]
@@ -96,7 +98,7 @@ def _same_block(
 
     The lines are known to agree when stripped.
     """
-    if 0 in literal:
+    if 0 in literal or len(block) == 1:
         return leading(block[0]), None
     base, wanted_base = common_indent(block, literal), common_indent(wanted, literal)
     pairs = []

@@ -10,7 +10,7 @@ import symtable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import CodeType
 
     from prtoggle.source.source_text import ModuleSource
@@ -128,20 +128,25 @@ def _bound(scope: ast.AST) -> set[str]:
 
 
 def undefined_in_code(
-    original: CodeType, edited: CodeType, namespace: Mapping[str, Any], words: Collection[str] | None = None
+    original: CodeType, edited: CodeType, namespace: Mapping[str, Any], changed: str | None = None
 ) -> list[str]:
     """The global names that the edited code loads, the original did not, and `namespace` and builtins lack.
 
-    For live code, where the module's own dictionary is the truth. `words` are the words of the text that was
-    taken out or put in: no other name can have become undefined, and it costs next to nothing when none of
-    them is unknown.
+    For live code, where the module's own dictionary is the truth. `changed` is the text that was taken out
+    and put in: no name outside of it can have become undefined, and it costs next to nothing when it holds
+    no unknown one.
     """
     suspects = {name for name in _all_names(edited) if name not in namespace and name not in _IMPLICIT}
-    if words is not None:
-        suspects.intersection_update(words)
+    if changed is not None:
+        suspects = {name for name in suspects if name in changed or _is_mangled(name)}
     if not suspects:
         return []
     return sorted(_uses(edited, suspects) - _uses(original, suspects) - _uses(edited, suspects, _STORES))
+
+
+def _is_mangled(name: str) -> bool:
+    """Whether the text may spell the name otherwise, as it does a private name in a class."""
+    return name.startswith("_") or not name.isascii()
 
 
 def _all_names(code: CodeType) -> Iterator[str]:

@@ -11,8 +11,12 @@ import tokenize
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prtoggle.errors import UnsupportedTargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,13 @@ class ModuleSource:
     @property
     def newline(self) -> str:
         """The line end of the first line, which stands for the whole file; a file without one has LF."""
-        first = self.lines[0] if self.lines else ""
-        return first[len(first.rstrip("\r\n")) :] or "\n"
+        return newline_of(self.lines)
+
+
+def newline_of(lines: Sequence[str]) -> str:
+    """The line end of the first line; LF when it has none."""
+    first = lines[0] if lines else ""
+    return first[len(first.rstrip("\r\n")) :] or "\n"
 
 
 def split_lines(text: str) -> list[str]:

@@ -79,11 +79,11 @@ def merge(splices: Iterable[Splice]) -> tuple[Splice, ...]:
 
     Raises EditOverlapError when two want the same lines.
     """
-    distinct = dict.fromkeys(splices)
-    if len(distinct) < 2:
-        return tuple(distinct)
+    given = tuple(splices)
+    if len(given) < 2:
+        return given
     ordered = sorted(
-        distinct,
+        dict.fromkeys(given),
         key=lambda splice: (splice.start, splice.rank, splice.toggle_id, splice.target, splice.index),
     )
     by_extent = sorted(ordered, key=lambda splice: _extent(splice)[0])
@@ -174,4 +174,7 @@ def _is_code(line: str) -> bool:
 
 
 def _has_code(text: str) -> bool:
+    stripped = text.strip()
+    if not stripped or stripped[0] != "#":
+        return bool(stripped)
     return any(map(_is_code, split_lines(text)))

@@ -426,7 +426,7 @@ class TestWithoutATree:
     """`plan_lines` decides alone only where no syntax tree could change the result."""
 
     def quick(self, patch, text=SIMPLE):
-        return plan_lines(make_source(text), 1, text.count("\n"), "hc.f", patch, "1")
+        return plan_lines(make_source(text).lines, 1, text.count("\n"), "hc.f", patch, "1")
 
     def test_one_exact_place_is_enough(self):
         patch = edits(("y = x + 1", "y = x"), ("return y", "return -y"))

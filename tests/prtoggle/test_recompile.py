@@ -191,7 +191,7 @@ def test_statements_outside_of_functions_get_the_lines_of_what_they_replace() ->
 def test_a_virtual_file_goes_with_its_code() -> None:
     name = new_name("m.f", ["1"])
     code = compile("def f(): pass\n", name, "exec")
-    publish(VirtualFile(name, "m.py", ("1",), ["def f(): pass\n"]), code)
+    publish(VirtualFile(name, "m.py", ("1",), ["def f(): 1\n"], 0, 1, ["def f(): pass\n"]), code)
     assert linecache.getline(name, 1) == "def f(): pass\n"
     assert lookup(code) is not None
     linecache.checkcache()
