@@ -11,7 +11,7 @@ import sys
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING
 
-import wrapt
+from prtoggle.installers.at_load import plain_loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,11 +46,7 @@ class _Watch:
             spec = importlib.util.find_spec(fullname)
         finally:
             self._looking.discard(fullname)
-        loader = spec.loader if spec is not None else None
-        # A post-import hook puts a proxy around the loader, which passes on what is set on it. Called from
-        # the shadow, the proxy would tell of one load twice.
-        while isinstance(loader, wrapt.BaseObjectProxy):
-            loader = loader.__wrapped__
+        loader = plain_loader(spec.loader) if spec is not None else None
         if isinstance(loader, SourceFileLoader):
             self._observe(loader, fullname)
         return spec

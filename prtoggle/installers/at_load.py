@@ -106,8 +106,9 @@ class _Sentry:
             self._looking.discard(fullname)
         if spec is None or spec.loader is None:
             return spec
-        if isinstance(spec.loader, SourceFileLoader):
-            _call_back(spec.loader, self._edits.loaded)
+        loader = plain_loader(spec.loader)
+        if isinstance(loader, SourceFileLoader):
+            _call_back(loader, self._edits.loaded)
         else:
             refusal: Any = _Refusal(spec.loader, self._refused(fullname, spec), self._edits)
             spec.loader = refusal
@@ -153,6 +154,17 @@ class _Refusal:
         """Refuse a reload."""
         self._edits.foreign(module.__name__, self._error)
         raise self._error
+
+
+def plain_loader(loader: object) -> object:
+    """The loader that a post-import hook has put its proxy around.
+
+    What is set on such a proxy is set on the loader. A shadow there that calls the proxy again would let it
+    tell of one load twice.
+    """
+    while isinstance(loader, wrapt.BaseObjectProxy):
+        loader = loader.__wrapped__
+    return loader
 
 
 def _call_back(loader: SourceFileLoader, loaded: Callable[[ModuleType], None]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import io
 import random
-
 import threading
 from typing import TYPE_CHECKING, Any
 
