@@ -398,7 +398,7 @@ def test_the_simulation_shows_the_settings_for_which_rows_are_wider(tmp_path: Pa
     ]
     assert [(fixed, reverted, count) for _, fixed, reverted, count in shown] == [
         ("23", "8", 1),
-        ("271", "12", 2),
+        ("271", "12", 1),
     ]
     assert "speculative_eagle_topk=1" in shown[0][0]
     assert "speculative_eagle_topk=4" in shown[1][0]
