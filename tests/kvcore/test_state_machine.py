@@ -267,7 +267,8 @@ class StackMachine(RuleBasedStateMachine):
 
 TestStackMachine = StackMachine.TestCase
 TestStackMachine.settings = hypothesis.settings(
-    max_examples=hypothesis.settings.default.max_examples,
+    # Deep: about 210 steps an example, more than a million in all.
+    max_examples=6000 if DEEP else hypothesis.settings.default.max_examples,
     stateful_step_count=200 if DEEP else 30,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
