@@ -363,6 +363,7 @@ def test_a_flip_of_the_traced_function_is_refused(project: Project) -> None:
 
 
 def test_the_simulation_shows_the_settings_for_which_rows_are_wider(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     script = tmp_path / "runs.sh"
     settings = ("--topk 1", "--topk 4")
     script.write_text("\n".join(f"python -m kvcore simulate --limit 1 {one} || exit" for one in settings))

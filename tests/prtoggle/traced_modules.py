@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from prtoggle.trace.session import TraceSession
 from prtoggle.trace.settings import TraceSettings
+from tests.prtoggle.toggle_making import make_toggle
 
 if TYPE_CHECKING:
     from prtoggle.spec import Toggle
+    from tests.prtoggle.made_modules import Modules
 
 
 @dataclass
@@ -64,3 +66,15 @@ def trace(*toggles: Toggle, **settings: Any) -> Account:
     session = TraceSession(toggles, TraceSettings(ids, **settings), write, fail)
     session.start()
     return Account(session, events)
+
+
+def traced(modules: Modules, text: str, *edits: tuple[str, str], name: str = "f", **settings: Any) -> Any:
+    """A module with one function that is traced, and the account of it."""
+    module = modules.load(text)
+    account = trace(make_toggle(f"{module.__name__}.{name}", *edits), **settings)
+    return module, account
+
+
+def told(account: Account) -> list[tuple[str, str]]:
+    """The fixed and the reverted outcome of each call that was told."""
+    return [(event["fixed"], event["reverted"]) for event in account.differences]
