@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prtoggle.bisect.answer import Answer
     from prtoggle.bisect.candidates import Candidates
-    from prtoggle.bisect.range_toggles import Commits
+    from prtoggle.bisect.range_toggles import Commits, LeftCommit
     from prtoggle.bisect.records import RunRecord
     from prtoggle.bisect.space import Space, ToggleSet
 
@@ -139,6 +139,7 @@ Line = tuple[str, str]
 
 
 def _sentences(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) -> Iterable[Line]:
+    yield from _not_searched(answer, commits)
     yield "", ""
     if answer.finding.outcome == "cause":
         yield from _cause(answer, by_hand, commits)
@@ -146,7 +147,6 @@ def _sentences(answer: Answer, by_hand: tuple[str, str], commits: Commits | None
         yield from _no_cause(answer, commits)
     yield from _doubts(answer)
     yield _cost(answer), ""
-    yield from _not_searched(answer, commits)
 
 
 def _cause(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) -> Iterable[Line]:
@@ -243,5 +243,16 @@ def _cost(answer: Answer) -> str:
 def _not_searched(answer: Answer, commits: Commits | None) -> Iterable[Line]:
     for item in answer.left_out:
         yield f"not searched: {item.id}: {item.reason}", "yellow"
-    for commit in commits.left_out if commits else ():
-        yield f"not searched: {commit.sha[:9]} {commit.subject}: {commit.reason}", "yellow"
+    if commits is None:
+        return
+    alike: dict[str, list[LeftCommit]] = {}
+    for commit in commits.left_out:
+        # What a reason begins with is the file or the name that it is about.
+        alike.setdefault(commit.reason.partition(" ")[2], []).append(commit)
+    for reason, group in alike.items():
+        if len(group) > _LISTED:
+            names = " ".join(commit.sha[:9] for commit in group)
+            yield f"not searched: {len(group)} commits (... {reason}): {names}", "yellow"
+            continue
+        for commit in group:
+            yield f"not searched: {commit.sha[:9]} {commit.subject}: {commit.reason}", "yellow"
