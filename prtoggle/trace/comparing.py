@@ -251,7 +251,9 @@ def _difference(where: str, ours: Any, theirs: Any) -> Difference:
 
 
 def _only(items: Any, whole: Any) -> str:
-    return f"{shorten(whole)}, alone in having {shorten(items)}" if items else shorten(whole)
+    if not items or len(items) == len(whole):
+        return shorten(whole)
+    return f"{shorten(whole)}, alone in having {shorten(items)}"
 
 
 def _is_value(value: Any) -> bool:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MAX_TEXT: Final = 60
+#: Text of an exception's message.
+_MAX_MESSAGE: Final = 200
 _MAX_ITEMS: Final = 6
 #: The same for what an argument or a result holds itself: what tells two argument sets apart.
 _MAX_OWN_ITEMS: Final = 16
@@ -50,7 +52,10 @@ def _text(value: Any, depth: int) -> str:
     if depth <= 0:
         return f"{kind.__name__}(…)"
     if isinstance(value, BaseException):
-        return f"{kind.__name__}({_items(value.args, len(value.args), depth)})"
+        said = (
+            _quoted(item, _MAX_MESSAGE) if type(item) is str else _text(item, depth) for item in value.args
+        )
+        return f"{kind.__name__}({_joined(said, len(value.args))})"
     return _container(value, kind, depth) or _object(value, kind, depth)
 
 
@@ -143,10 +148,10 @@ def _joined(texts: Iterable[str], count: int, most: int = _MAX_ITEMS) -> str:
     return ", ".join([*shown, *more])
 
 
-def _quoted(value: str | bytes | bytearray) -> str:
-    if len(value) <= _MAX_TEXT:
+def _quoted(value: str | bytes | bytearray, most: int = _MAX_TEXT) -> str:
+    if len(value) <= most:
         return repr(value)
-    return f"{value[: _MAX_TEXT - 10]!r}… {len(value) - _MAX_TEXT + 10} more"
+    return f"{value[: most - 10]!r}… {len(value) - most + 10} more"
 
 
 def _cut(text: str) -> str:
