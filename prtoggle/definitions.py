@@ -74,6 +74,8 @@ def _descend(
         chosen = [node for node in nodes if accessor_kind(node) == accessor] or (
             nodes if accessor == "getter" and not _has_accessor(nodes) else []
         )
+        if accessor != "getter":
+            chosen += [node for node in nodes if _accessor_value(node, accessor) is not None]
         return [(scopes, node) for node in chosen]
     found: _Found = []
     for node in nodes:
@@ -134,6 +136,21 @@ def accessor_kind(node: ast.AST) -> str:
     return "getter"
 
 
+def _accessor_value(node: ast.AST, accessor: str) -> ast.expr | None:
+    """What `p = property(get, set)` or `p = p.setter(set)` takes as that accessor; None without one."""
+    call = node.value if isinstance(node, _ASSIGNMENTS) else None
+    if not isinstance(call, ast.Call):
+        return None
+    if isinstance(call.func, ast.Attribute):
+        return call.args[0] if call.func.attr == accessor and call.args else None
+    if not (isinstance(call.func, ast.Name) and call.func.id == "property"):
+        return None
+    position = list(ACCESSORS.values()).index(accessor)
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    given = call.args[position : position + 1]
+    return given[0] if given else named.get(list(ACCESSORS)[position])
+
+
 def _has_accessor(nodes: list[ast.ClassDef | FunctionNode | ast.Assign | ast.AnnAssign]) -> bool:
     return any(accessor_kind(node) != "getter" for node in nodes)
 
@@ -182,13 +199,27 @@ def made_from(tree: ast.Module, target: TargetNode) -> list[TargetNode]:
     value = target.node.value
     names = [value.id] if isinstance(value, ast.Name) else []
     if isinstance(value, ast.Call):
-        given = [*value.args, *(keyword.value for keyword in value.keywords)]
-        names = [argument.id for argument in given if isinstance(argument, ast.Name)]
-    found = [node for name in names for node in _functions(scope, target.scopes, name)]
+        names = [argument.id for argument in _given(target, value) if isinstance(argument, ast.Name)]
+    found = [
+        node
+        for name in names
+        for node in _functions(scope, target.scopes, name) or _functions(tree, (), name)
+    ]
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
         for maker in _functions(scope, target.scopes, value.func.id) or _functions(tree, (), value.func.id):
             found += _returned_functions(maker)
     return found
+
+
+def _given(target: TargetNode, call: ast.Call) -> list[ast.expr]:
+    """The arguments that the target may stand for: of a property only the one that it means."""
+    accessor = ACCESSORS.get(target.qualname.rpartition(".")[2], "getter")
+    chosen = _accessor_value(target.node, accessor)
+    if chosen is not None:
+        return [chosen]
+    if isinstance(call.func, ast.Attribute) and call.func.attr in ACCESSORS.values():
+        return []
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _functions(

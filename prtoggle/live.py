@@ -34,6 +34,8 @@ _COMPILED: Final = {
     "jax": "was compiled by jax.jit: revert before its module is loaded",
 }
 
+_EARLY: Final = "arm the toggle before the module is loaded (set PRTOGGLE, or revert before the import)"
+
 _MAX_PEELED: Final = 400
 _MAX_CONTAINER: Final = 32
 
@@ -113,15 +115,34 @@ def code_qualname(qualname: str) -> str:
 
 def _own_attribute(owner: ModuleType | type, name: str, target: str, trail: Trail) -> Attribute:
     namespace = vars(owner)
+    if name == "__new__" and type(owner).__module__ == "enum":
+        # The one that stands there now is the enumeration's own, which looks members up.
+        raise UnsupportedTargetError(
+            f"{target}: __new__ of an enumeration makes its members when the class is created, and never "
+            f"again; {_EARLY}",
+            target=target,
+        )
     for spelling in _spellings(owner, name):
         if spelling in namespace:
             raw = namespace[spelling]
             return Attribute(owner, spelling, raw, (*trail, (namespace, spelling, raw)))
     if isinstance(owner, type):
+        own = f"class {owner.__qualname__}"
+        if name in vars(owner).get("__dataclass_fields__", ()):
+            raise UnsupportedTargetError(
+                f"{target}: {name} is a field of the data{own}, whose __init__ has taken its default; {_EARLY}",
+                target=target,
+            )
         for base in owner.__mro__[1:]:
             if name in vars(base):
+                if (base.__module__, base.__qualname__) == (owner.__module__, owner.__qualname__):
+                    raise UnsupportedTargetError(
+                        f"{target}: {own} only inherits {name} from another class of its own name, which no "
+                        f"name leads to; {_EARLY}",
+                        target=target,
+                    )
                 raise UnsupportedTargetError(
-                    f"{target}: class {owner.__qualname__} only inherits {name} from {base.__qualname__}, "
+                    f"{target}: {own} only inherits {name} from {base.__qualname__}, "
                     "and an edit there changes every subclass; to do that, name the owner: "
                     f"{base.__module__}.{base.__qualname__}.{name}",
                     target=target,

@@ -52,15 +52,20 @@ _C_CALLABLES = frozenset(
 def _function_reason(function: FunctionType, module: ModuleType, name: str) -> str:
     home = function.__globals__.get("__name__")
     code = function.__code__
-    if code.co_filename.startswith("<"):
+    if code.co_filename.startswith("<") and not code.co_filename.startswith(("<frozen ", "<prtoggle ")):
         return (
             f"{name} has no source: it was generated ({code.co_filename}), as dataclasses do; use wrap: on it"
         )
     if home != module.__name__:
-        return f"{name} is only bound here and defined in {home}: name {home}.{code.co_qualname}"
+        return (
+            f"{name} is only bound here and defined in {home}: name {home}.{code.co_qualname}, which changes "
+            "it for everybody who uses it, or use wrap: here"
+        )
+    if "<lambda>" in code.co_qualname:
+        return f"{name} is the lambda of line {code.co_firstlineno}, which has no name: use wrap: on it"
     return (
-        f"{name} runs code of {code.co_qualname} (line {code.co_firstlineno}), which no "
-        f"definition of that name in the source gave: something replaced it; {AT_LOAD}"
+        f"{name} runs what is defined as {code.co_qualname} (line {code.co_firstlineno}): name "
+        f"{home}.{code.co_qualname} instead, or use wrap: on it"
     )
 
 

@@ -43,7 +43,7 @@ def definition(basis: Basis, tree: ast.Module) -> FunctionNode:
 
     Raises EditError when no definition of that name begins there.
     """
-    line = basis.region.start + 1 - basis.region.frame.shift
+    line = basis.region.first_line - basis.region.frame.shift
     if basis.code.co_name == "<lambda>":
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == line]
         if len(found) == 1:
@@ -64,6 +64,9 @@ def reaches_header(basis: Basis, splices: Sequence[Splice]) -> bool:
     """Whether a splice lies in front of the first line of the running text that has an instruction."""
     if not splices:
         return False
+    if basis.code.co_name == "<lambda>":
+        # Its statement may hold more, before it and after it.
+        return True
     # The lines of a function that was born edited are those of its edited text.
     text = apply_splices(basis.region.text, basis.splices) if basis.splices else basis.region.text
     first = basis.code.co_firstlineno
@@ -93,8 +96,18 @@ def header_extras(basis: Basis, edited: str) -> Extras:
             f"exchanged on a loaded module: they have run; {AT_LOAD}",
             target=basis.target,
         )
+    if _type_parameters(old) != _type_parameters(new):
+        raise UnsupportedTargetError(
+            f"{basis.target}: the edit changes the type parameters, which were made when the function was "
+            f"defined; {AT_LOAD}",
+            target=basis.target,
+        )
     evaluator = Evaluator(basis.function, basis.class_namespace, future_flags(basis.code), basis.target)
     return edited_extras(basis.extras, basis.code, old, new, evaluator)
+
+
+def _type_parameters(node: FunctionNode) -> list[str]:
+    return [ast.dump(parameter) for parameter in getattr(node, "type_params", ())]
 
 
 def _around(tree: ast.Module, node: FunctionNode) -> str:

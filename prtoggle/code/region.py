@@ -64,8 +64,10 @@ class Region:
     lines: list[str]
     start: int
     end: int
-    # The function's unedited lines.
+    # The function's unedited lines; those of a lambda are the whole statement's.
     text: str
+    # The line that the code begins at: `start` + 1, but for a lambda.
+    first_line: int
     qualname: str
     # Which of the code objects of that name and line it is: 0, but for several lambdas in one line.
     ordinal: int
@@ -91,7 +93,7 @@ class Region:
         Raises SyntaxError.
         """
         shift = self.frame.shift
-        found = codes_at(self.frame.compiled(source), self.qualname, self.start + 1 - shift)
+        found = codes_at(self.frame.compiled(source), self.qualname, self.first_line - shift)
         if len(found) <= self.ordinal:
             return None
         code = moved(found[self.ordinal], shift, filename)
@@ -138,10 +140,11 @@ def find_region(
                 return find_region(
                     code, namespace, lines, path, target, extent=(start, right or end), present=present
                 )
-        ordinal = _ordinal(frame, start + 1 - frame.shift, code, text if present is None else present(text))
+        line = code.co_firstlineno
+        ordinal = _ordinal(frame, line - frame.shift, code, text if present is None else present(text))
         if ordinal is not None:
             flag = code.co_flags & inspect.CO_ITERABLE_COROUTINE
-            return Region(path, lines, start, end, text, code.co_qualname, ordinal, frame, flag)
+            return Region(path, lines, start, end, text, line, code.co_qualname, ordinal, frame, flag)
     raise _stale(code, path, target)
 
 

@@ -47,6 +47,9 @@ class Evaluator:
     def value(self, expression: ast.expr) -> object:
         """The value of one expression. Raises EditError with the expression's own error."""
         try:
+            *_, owner = ("", *self.function.__code__.co_qualname.split(".")[:-1])
+            if owner not in ("", "<locals>") and any(map(_is_private, ast.walk(expression))):
+                return self._value_in_class(owner, expression)
             code = compile(ast.Expression(expression), "<prtoggle default>", "eval", self._flags, True)
             return eval(code, self.function.__globals__, self._locals)  # noqa: S307  # the edit's own text, as a def would run it
         except Exception as error:
@@ -57,11 +60,29 @@ class Evaluator:
                 target=self._target,
             ) from error
 
+    def _value_in_class(self, owner: str, expression: ast.expr) -> object:
+        """The value where private names are those of the class `owner`."""
+        result = ast.Assign([ast.Name("value", ast.Store())], expression)
+        body = ast.parse(f"class {owner}: pass").body
+        assert isinstance(body[0], ast.ClassDef), owner
+        body[0].body = [result]
+        tree = ast.fix_missing_locations(ast.Module(body, []))
+        module = compile(tree, "<prtoggle default>", "exec", self._flags, True)
+        code = next(const for const in module.co_consts if isinstance(const, type(module)))
+        namespace = dict(self._locals)
+        exec(code, self.function.__globals__, namespace)  # noqa: S102  # the edit's own text, as a def would run it
+        return namespace["value"]
+
     def annotation(self, expression: ast.expr) -> object:
         """What the annotation comes to: its text under `from __future__ import annotations`, or its value."""
         if self._flags & __future__.annotations.compiler_flag:
             return ast.unparse(expression)
         return self.value(expression)
+
+
+def _is_private(node: ast.AST) -> bool:
+    name = getattr(node, "id", None) or getattr(node, "attr", None) or ""
+    return name.startswith("__") and not name.endswith("__")
 
 
 def edited_extras(

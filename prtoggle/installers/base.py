@@ -12,8 +12,10 @@ come after all plans of all toggles have passed; restore and the way back run in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from prtoggle.recompile import docstring
 
 if TYPE_CHECKING:
     import ast
@@ -91,6 +93,10 @@ class Variant:
     # ends). The first of them is line `code.co_firstlineno` of the linecache entry of `code.co_filename`.
     lines: tuple[str, ...]
     spots: tuple[Spot, ...]
+    docstring: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.docstring = docstring(self.code)
 
 
 @runtime_checkable

@@ -6,10 +6,11 @@ attributes, its identity and pickling by reference are untouched.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.errors import RestoreError, UnsupportedTargetError
 from prtoggle.installers import probes
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from prtoggle.installers.base import Follower
 
 LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
+# What takes its docstring from the function inside, other than by `functools.wraps`.
+_COPYING: Final = (property, classmethod, staticmethod, functools.cached_property)
 
 
 def refuse_free_threaded(target: str) -> None:
@@ -65,15 +68,45 @@ def cache_follower(holder: object) -> Follower | None:
     return CacheFollower(holder) if isinstance(holder, LRU_CACHE) else None
 
 
-class LiveFunction:
-    """One live function, what it shows now, and what follows it. Does not keep the function alive."""
+def _exchange_docstrings(
+    function: FunctionType, holders: Iterable[Any], before: str | None, after: str | None
+) -> None:
+    """Put `after` where the function, and what decorators made of it, carry the docstring `before`.
 
-    __slots__ = ("_annotations", "_found", "_function", "followers", "shown", "target")
+    A text of their own, or one that somebody has put there, stays.
+    """
+    if function.__doc__ == before:
+        function.__doc__ = after
+    for holder in holders:
+        if holder.__doc__ == before and (before is not None or _has_none_of_its_own(holder)):
+            # What cannot be given one has not copied it.
+            with contextlib.suppress(AttributeError, TypeError):
+                holder.__doc__ = after
+
+
+def _has_none_of_its_own(holder: object) -> bool:
+    """Whether a holder lacks a docstring because its function does."""
+    return type(holder) in _COPYING or "__wrapped__" in getattr(holder, "__dict__", ())
+
+
+class LiveFunction:
+    """One live function, what it shows now, and what follows it. Does not keep the function alive.
+
+    `holders` are what decorators made of it: they may have copied its docstring.
+    """
+
+    __slots__ = ("_annotations", "_found", "_function", "_holders", "followers", "shown", "target")
 
     def __init__(
-        self, function: FunctionType, target: str, shown: Variant, followers: Iterable[Follower] = ()
+        self,
+        function: FunctionType,
+        target: str,
+        shown: Variant,
+        followers: Iterable[Follower] = (),
+        holders: Iterable[object] = (),
     ) -> None:
         self._function = weakref.ref(function)
+        self._holders = tuple(holders)
         self._annotations: dict[str, object] | None = None
         self._found = shown
         self.target = target
@@ -143,6 +176,8 @@ class LiveFunction:
             function.__code__ = code
             function.__defaults__ = defaults
             function.__kwdefaults__ = kwdefaults
+        if variant.docstring != self.shown.docstring:
+            _exchange_docstrings(function, self._holders, self.shown.docstring, variant.docstring)
         self.shown = variant
         if variant.annotations is not None or self._annotations is not None:
             self._exchange_annotations(function, variant)

@@ -132,7 +132,10 @@ class LivePlanner:
             found = search_process(wanted.module, qualname, None, raw, wanted.target)
             if found:
                 return [self._edited(wanted, peeled, attribute, nested=False) for peeled in found], None
-        if kind == "assignment":
+        assignments = [node for node in nodes if node.kind == "assignment"]
+        if assignments:
+            # It may stand below a definition of that name.
+            nodes = assignments
             candidates = functions_behind(
                 raw, wanted.target, lambda found: self._is_own(found, wanted.module), through=True
             )

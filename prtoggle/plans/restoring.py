@@ -86,6 +86,13 @@ def _refuse_exchanged(birth: Birth, unit: Unit, births: Births) -> None:
     except PrToggleError:
         # The name is gone, and the function with it.
         return
+    if unit.decorated and not callable(raw) and not hasattr(type(raw), "__get__"):
+        raise RestoreError(
+            f"{target}: a decorator called the reverted function while {birth.name} was loaded, and what it "
+            f"made of the answer (a {type(raw).__name__}) cannot be put back; end the process, or leave the "
+            "toggle on",
+            target=target,
+        )
     if exchanged:
         raise RestoreError(
             f"{target}: somebody else exchanged the function's code after it was loaded reverted; nothing "

@@ -87,7 +87,7 @@ class SiteMaker:
         lines = self.lines(path, function.__globals__)
         region = find_region(code, function.__globals__, lines, path, target, extent=extent)
         basis = Basis(target, function, code, extras_of(function), (), region, class_namespace)
-        return Site(basis, unedited(function, target), _followers(found, target), {})
+        return Site(basis, unedited(function, target), _followers(found, target), found.holders, {})
 
     def _born(
         self, found: Peeled, class_namespace: Mapping[str, Any], target: str, birth: Birth, unit: Unit
@@ -122,7 +122,7 @@ class SiteMaker:
             region,
             class_namespace,
         )
-        site = Site(basis, unedited(function, target), _followers(found, target), unit.splices)
+        site = Site(basis, unedited(function, target), _followers(found, target), found.holders, unit.splices)
         # What it runs may soon be other code, by which it could not be found any more.
         unit.sites.append(site)
         return site

@@ -39,12 +39,16 @@ class Site:
         basis: Basis,
         found: Variant,
         followers: Iterable[Follower],
+        holders: Iterable[object],
         born: dict[Slot, tuple[Splice, ...]],
     ) -> None:
-        """`found` is what the function runs now, with the edits of the slots in `born`."""
+        """`found` is what the function runs now, with the edits of the slots in `born`.
+
+        `holders` are what decorators made of it.
+        """
         self.basis = basis
         self.found = found
-        self.live = LiveFunction(basis.function, basis.target, found, followers)
+        self.live = LiveFunction(basis.function, basis.target, found, followers, holders)
         self.shown: Slots = frozenset(born)
         self._splices = dict(born)
         self._variants: dict[Slots, Variant] = {self.shown: found}
