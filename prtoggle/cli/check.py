@@ -161,10 +161,9 @@ def _print(out: Console, results: Sequence[Judged]) -> None:
 
 
 def _drift_lines(drift: PatchDrift) -> Iterator[str]:
-    if drift.drift is Drift.UNCHANGED:
-        return
     place = f"{drift.target}  " if drift.is_finding else ""
-    yield _indented(f"{place}{drift.drift.value}: {drift.why}")
+    if drift.drift is not Drift.UNCHANGED:
+        yield _indented(f"{place}{drift.drift.value}: {drift.why}")
     if drift.decision:
         yield _indented(f"to decide: {drift.decision}")
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+#: Names of a body that a file has to hold before it is parsed for it.
+_TELLING = 5
+
+
 class Evidence(IntEnum):
     """Why a definition may be the one that is looked for; a greater value is stronger."""
 
@@ -91,10 +95,11 @@ def search(wanted: Wanted, files: Sequence[tuple[str, Path]]) -> list[Candidate]
     node = parsed_block(wanted.lines)
     body = "" if node is None else shape(node)
     name = wanted.qualname.removesuffix(".fset").removesuffix(".fdel").rpartition(".")[2]
+    telling = _telling_names(node)
     found: list[Candidate] = []
     for module, path in files:
         source = _readable(path)
-        if source is None or not _worth_parsing(source.text, name, wanted):
+        if source is None or not _worth_parsing(source.text, name, wanted, telling):
             continue
         try:
             tree = ast.parse(source.text)
@@ -124,12 +129,25 @@ def _read(path: Path, _changed: int, _size: int) -> ModuleSource | None:
         return None
 
 
-def _worth_parsing(text: str, name: str, wanted: Wanted) -> bool:
+def _telling_names(node: ast.stmt | None) -> list[str]:
+    """The longest names in a definition's body: wherever it goes, and however it is laid out, they go too."""
+    names: set[str] = set()
+    for statement in getattr(node, "body", ()):
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Name):
+                names.add(part.id)
+            elif isinstance(part, ast.Attribute):
+                names.add(part.attr)
+    return sorted(names, key=lambda name: (-len(name), name))[:_TELLING]
+
+
+def _worth_parsing(text: str, name: str, wanted: Wanted, telling: Sequence[str]) -> bool:
     """Whether any evidence can be in the text at all; most files of a package need no parsing."""
-    longest = max((line.strip() for line in wanted.lines[1:]), key=len, default="")
+    edited = [line.strip() for line in wanted.edited if line.strip()]
     return (
         (name in text and re.search(rf"\b(?:def|class)\s+{re.escape(name)}\b", text) is not None)
-        or (longest != "" and longest in text)
+        or (bool(telling) and all(word in text for word in telling))
+        or (bool(edited) and all(line in text for line in edited))
         or any(word in text for word in wanted.mentions)
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prtoggle.drift.candidates import Evidence, search
 from prtoggle.drift.classes import Drift, PatchDrift
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from prtoggle.drift.surroundings import Surroundings
     from prtoggle.spec import Patch, Toggle
     from prtoggle.static_check import ToggleCheck
+
+
+#: Statuses of a toggle whose edits all have their place and do not go together with the rest of the module.
+_LEAVES_NOTHING_WHOLE: Final = ("undefined-name", "invalid-edit", "overlap")
 
 
 class Judged(NamedTuple):
@@ -102,7 +106,23 @@ def judge(toggle: Toggle, known_ids: Sequence[str] | None, around: Surroundings,
         else None
         for patch, patch_check in zip(toggle.patches, check.patches, strict=True)
     ]
-    return Judged(check, tuple(drifts))
+    return Judged(check, tuple(_as_a_whole(check, drift) for drift in drifts))
+
+
+def _as_a_whole(check: ToggleCheck, drift: PatchDrift | None) -> PatchDrift | None:
+    """A drift beside which the toggle as a whole leaves no module that stands: somebody has to decide."""
+    if drift is None or drift.healed or drift.decision or check.status not in _LEAVES_NOTHING_WHOLE:
+        return drift
+    if drift.drift is Drift.EDITED_NEAR:
+        why = "the function was edited, and later lines build on what the fix brought"
+        decision = "what do these lines have to be without the fix? write that into the edit"
+        return replace(drift, drift=Drift.EDITED_ON, why=why, decision=decision)
+    if drift.drift in (Drift.UNCHANGED, Drift.REFLOWED):
+        decision = (
+            "what does the code without the fix need that is not there any more? write that into the edit"
+        )
+        return replace(drift, decision=decision)
+    return drift
 
 
 def lock_toggle(toggle: Toggle, around: Surroundings, locks: Locks) -> None:
