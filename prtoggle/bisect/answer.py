@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prtoggle.bisect.confidence import confidence
-from prtoggle.bisect.search import NOTHING, Finding
+from prtoggle.bisect.conversation import NOTHING, Finding
 from prtoggle.bisect.verdicts import Verdict
 
 if TYPE_CHECKING:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prtoggle.bisect.conversation import Finding, upcoming
 from prtoggle.bisect.one_run import Job
-from prtoggle.bisect.search import Finding, search, upcoming
+from prtoggle.bisect.search import search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from prtoggle.bisect.conversation import Asking
     from prtoggle.bisect.pools import Pool
     from prtoggle.bisect.records import Ledger, RunRecord
-    from prtoggle.bisect.search import Asking
     from prtoggle.bisect.space import Space, ToggleSet
     from prtoggle.bisect.verdicts import Rules
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prtoggle.bisect.search import Known
+from prtoggle.bisect.conversation import Known
 from prtoggle.bisect.verdicts import Verdict
 
 if TYPE_CHECKING:

@@ -1,9 +1,5 @@
 """Which set to test next, and what follows from the answers: the search, without a process or a file.
 
-It is a conversation. `search` yields the set of toggles to revert next and is sent what became of it, so that
-one and the same search can be replayed from what is known already: after an interruption, or with an assumed
-answer to find out what would be asked next.
-
 Two stages. The first takes it that one toggle is the cause, and halves:
 
     suspects  [ a b c d | e f g h ]   test {a b c d}: changed -> go on inside; not -> one of e f g h
@@ -16,185 +12,50 @@ larger one that was tested and is not (`whole`), and closes the gap between them
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
-from prtoggle.bisect.space import Space, ToggleSet
+from prtoggle.bisect.conversation import NOTHING, Finding, Talk
+from prtoggle.bisect.inside import Inside
 from prtoggle.bisect.verdicts import Verdict
 
-Result = TypeVar("Result")
-NOTHING: ToggleSet = frozenset()
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-
-class Known(NamedTuple):
-    """What is known of a set: its verdict, the toggles whose reverted code ran, whether no run was needed."""
-
-    verdict: Verdict
-    reached: ToggleSet = NOTHING
-    free: bool = False
-
-
-Asking = Generator[ToggleSet, Known, Result]
-Outcome = Literal["cause", "agree", "unjudged", "nothing"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What the search came to.
-
-    `outcome` is "cause"; "agree" when the ends have one verdict; "unjudged" when the build as it is cannot be
-    judged; "nothing" when sets inside of an end that could not be judged were tested in vain.
-    `asked` holds what was asked, in order; `located` how many tests it took until one toggle was left;
-    `single` whether that toggle alone was the cause. `members` gives, for each toggle of the cause, the
-    verdict without it.
-    """
-
-    outcome: Outcome
-    asked: dict[ToggleSet, Known]
-    cause: ToggleSet = NOTHING
-    members: dict[str, Verdict] = field(default_factory=dict)
-    located: int = 0
-    single: bool = False
+    from prtoggle.bisect.conversation import Asking
+    from prtoggle.bisect.space import Space, ToggleSet
 
 
 def search(space: Space, *, unmask: bool = False) -> Asking[Finding]:
     """Looks for a minimal set that changes the verdict; see the module."""
-    return (yield from _Search(space, unmask=unmask).run())
-
-
-def replay(
-    start: Callable[[], Asking[Finding]], lookup: Callable[[ToggleSet], Known | None]
-) -> ToggleSet | Finding:
-    """The first set that `lookup` does not know, or the finding when it knows all that is asked."""
-    talk = start()
-    try:
-        asked = next(talk)
-        while True:
-            known = lookup(asked)
-            if known is None:
-                return asked
-            asked = talk.send(known)
-    except StopIteration as stop:
-        finding: Finding = stop.value
-        return finding
-
-
-def upcoming(
-    start: Callable[[], Asking[Finding]], lookup: Callable[[ToggleSet], Known | None], count: int
-) -> list[ToggleSet] | Finding:
-    """Up to `count` sets that are asked next: the one that is needed, then those that may be, nearest first.
-
-    The finding when there is nothing left to ask.
-    """
-    wanted: list[ToggleSet] = []
-    assumptions: deque[dict[ToggleSet, Known]] = deque([{}])
-    # Some assumptions end the search or lead to a set that is wanted already.
-    for _ in range(4 * count):
-        if not assumptions or len(wanted) >= count:
-            break
-        assumed = assumptions.popleft()
-        result = replay(start, _assuming(assumed, lookup))
-        if isinstance(result, Finding):
-            if not assumed:
-                return result
-            continue
-        if result not in wanted:
-            wanted.append(result)
-        assumptions += [
-            {**assumed, result: Known(verdict, result)} for verdict in (Verdict.FAIL, Verdict.PASS)
-        ]
-    return wanted
-
-
-def _assuming(
-    assumed: Mapping[ToggleSet, Known], lookup: Callable[[ToggleSet], Known | None]
-) -> Callable[[ToggleSet], Known | None]:
-    return lambda asked: assumed.get(asked) or lookup(asked)
+    return (yield from _Search(space).run(unmask=unmask))
 
 
 class _Search:
-    """One conversation: what was asked, and which verdict the build has as it is."""
+    """One search and its conversation."""
 
-    def __init__(self, space: Space, *, unmask: bool) -> None:
+    def __init__(self, space: Space) -> None:
         self._space = space
-        self._unmask = unmask
-        self._asked: dict[ToggleSet, Known] = {}
-        self._base = Verdict.UNKNOWN
+        self._talk = Talk(space)
         self._located = 0
 
-    def run(self) -> Asking[Finding]:
-        self._base = (yield from self._ask(NOTHING)).verdict
-        if self._base is Verdict.UNKNOWN:
-            return Finding("unjudged", self._asked)
+    def run(self, *, unmask: bool) -> Asking[Finding]:
+        asked = self._talk.asked
+        self._talk.base = (yield from self._talk.ask(NOTHING)).verdict
+        if self._talk.base is Verdict.UNKNOWN:
+            return Finding("unjudged", asked)
         tops = self._space.tops()
         unchanged: set[str] = set()
         for top in tops:
-            known = yield from self._ask(top)
-            if self._changed(known):
+            if (yield from self._talk.changes(top)):
                 return (yield from self._cause(top, (top - unchanged) or top))
-            unchanged |= top if known.verdict is self._base else NOTHING
-        doubtful = [top for top in tops if self._unmask or self._asked[top].verdict is Verdict.UNKNOWN]
+            unchanged |= top if asked[top].verdict is self._talk.base else NOTHING
+        doubtful = [top for top in tops if unmask or asked[top].verdict is Verdict.UNKNOWN]
         if not doubtful:
-            return Finding("agree", self._asked)
-        found = yield from self._dig(doubtful)
+            return Finding("agree", asked)
+        found = yield from Inside(self._talk, doubtful, unmask=unmask).find()
         if found is None:
-            return Finding("nothing", self._asked)
+            return Finding("nothing", asked)
         return (yield from self._cause(found, found))
-
-    def _ask(self, toggles: ToggleSet) -> Asking[Known]:
-        if toggles not in self._asked:
-            self._asked[toggles] = yield toggles
-        return self._asked[toggles]
-
-    def _changed(self, known: Known) -> bool:
-        return known.verdict is self._base.opposite
-
-    def _tests(self) -> int:
-        return sum(not known.free for known in self._asked.values())
-
-    def _dig(self, tops: Sequence[ToggleSet]) -> Asking[ToggleSet | None]:
-        """A set that changes the verdict, inside of sets that cannot be judged (or mask each other)."""
-        queue, seen = deque(tops), set(tops)
-        spoilers: set[str] = set()
-        while queue:
-            piece = queue.popleft()
-            line = self._space.ordered(piece)
-            half = (len(line) + 1) // 2
-            for part in (line[:half], line[half:]):
-                test = self._space.close(part)
-                if not test or test in seen:
-                    continue
-                seen.add(test)
-                known = yield from self._ask(test)
-                if self._changed(known):
-                    return test
-                if known.verdict is Verdict.UNKNOWN and len(part) == 1:
-                    spoilers |= set(part)
-                    found = yield from self._ask_first(
-                        [self._space.without(top, spoilers) for top in tops if spoilers & top]
-                    )
-                    if found is not None:
-                        return found
-                if len(test) > 1 and (self._unmask or known.verdict is Verdict.UNKNOWN):
-                    queue.append(test)
-            if self._settled(tops, spoilers):
-                return None
-        return None
-
-    def _ask_first(self, tests: Sequence[ToggleSet]) -> Asking[ToggleSet | None]:
-        for test in tests:
-            if test and self._changed((yield from self._ask(test))):
-                return test
-        return None
-
-    def _settled(self, tops: Sequence[ToggleSet], spoilers: set[str]) -> bool:
-        """Whether all that can be judged was reverted together, without a change."""
-        rests = [self._space.without(top, spoilers) for top in tops]
-        return not self._unmask and all(
-            not rest or (rest in self._asked and self._asked[rest].verdict is self._base) for rest in rests
-        )
 
     def _cause(self, whole: ToggleSet, suspects: ToggleSet) -> Asking[Finding]:
         whole, single = yield from self._halve(whole, suspects)
@@ -204,8 +65,8 @@ class _Search:
         members = {}
         for toggle_id in self._space.ordered(whole):
             rest = self._space.without(whole, [toggle_id])
-            members[toggle_id] = self._asked[rest].verdict
-        return Finding("cause", self._asked, whole, members, self._located, single)
+            members[toggle_id] = self._talk.asked[rest].verdict
+        return Finding("cause", self._talk.asked, whole, members, self._located, single)
 
     def _halve(self, whole: ToggleSet, suspects: ToggleSet) -> Asking[tuple[ToggleSet, bool]]:
         """The smallest set that was seen to change the verdict, and whether it is one toggle's."""
@@ -214,39 +75,39 @@ class _Search:
             half = (len(line) + 1) // 2
             for part, other in ((line[:half], line[half:]), (line[half:], line[:half])):
                 test = self._space.close(part)
-                known = yield from self._ask(test)
-                if self._changed(known):
+                known = yield from self._talk.ask(test)
+                if self._talk.has_changed(known):
                     inside = [toggle_id for toggle_id in line if toggle_id in test]
                     whole = test
                     line = self._space.ordered(
                         self._reached(test, frozenset(inside if len(inside) < len(line) else part))
                     )
                     break
-                if known.verdict is self._base:
+                if known.verdict is self._talk.base:
                     line = other
                     break
             else:
                 return whole, False
-        self._located = self._tests()
+        self._located = self._talk.tests
         alone = self._space.close(line)
-        if self._changed((yield from self._ask(alone))):
+        if (yield from self._talk.changes(alone)):
             return alone, True
         return whole, False
 
     def _reached(self, tested: ToggleSet, suspects: ToggleSet) -> ToggleSet:
         """The suspects whose code ran in that test: what did not run made no difference there."""
-        return (suspects & self._asked[tested].reached) or suspects
+        return (suspects & self._talk.asked[tested].reached) or suspects
 
     def _close_in(self, whole: ToggleSet) -> Asking[ToggleSet]:
         """A set inside of `whole` that changes the verdict and of which no member is known to be idle."""
-        ran = self._space.close(self._asked[whole].reached & whole)
-        if ran and ran < whole and self._changed((yield from self._ask(ran))):
+        ran = self._space.close(self._talk.asked[whole].reached & whole)
+        if ran and ran < whole and (yield from self._talk.changes(ran)):
             whole = ran
         needed: ToggleSet = NOTHING
         while True:
             lower = self._space.close(needed)
-            known = yield from self._ask(lower)
-            if self._changed(known):
+            known = yield from self._talk.ask(lower)
+            if self._talk.has_changed(known):
                 return lower
             if known.verdict is Verdict.UNKNOWN:
                 break
@@ -270,12 +131,12 @@ class _Search:
             quarter = (high - low) // 4
             middle = (low + high) // 2
             for cut in dict.fromkeys((middle, middle - quarter, middle + quarter)):
-                known = yield from self._ask(self._space.close(lower | frozenset(rest[:cut])))
+                known = yield from self._talk.ask(self._space.close(lower | frozenset(rest[:cut])))
                 if known.verdict is not Verdict.UNKNOWN:
                     break
             else:
                 return None
-            low, high = (low, cut) if self._changed(known) else (cut, high)
+            low, high = (low, cut) if self._talk.has_changed(known) else (cut, high)
         return high - 1
 
     def _remove(self, whole: ToggleSet, size: int) -> Asking[ToggleSet]:
@@ -284,7 +145,7 @@ class _Search:
             line = self._space.ordered(whole)
             for start in range(0, len(line), size):
                 smaller = self._space.without(whole, line[start : start + size])
-                if self._changed((yield from self._ask(smaller))):
+                if (yield from self._talk.changes(smaller)):
                     whole = smaller
                     break
             else:

@@ -19,12 +19,12 @@ from click.core import ParameterSource
 from prtoggle.activation import TOGGLES
 from prtoggle.bisect.answer import Answer
 from prtoggle.bisect.candidates import EVERYTHING, choose, gather
+from prtoggle.bisect.conversation import NOTHING
 from prtoggle.bisect.hunt import Hunt, Orders
 from prtoggle.bisect.json_report import document
 from prtoggle.bisect.pools import LocalPool
 from prtoggle.bisect.records import Ledger
 from prtoggle.bisect.refusals import BisectError
-from prtoggle.bisect.search import NOTHING
 from prtoggle.bisect.state_file import DEFAULT_NAME, Plan, StateFile
 from prtoggle.bisect.verdicts import checked_rules
 from prtoggle.catalog import Catalog
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from prtoggle.bisect.candidates import Candidates
+    from prtoggle.bisect.conversation import Finding
     from prtoggle.bisect.pools import Pool
     from prtoggle.bisect.range_toggles import Commits
-    from prtoggle.bisect.search import Finding
 
 FOUND, NOT_FOUND, INTERRUPTED = 0, 1, 128 + signal.SIGINT
 _FILE = click.Path(dir_okay=False, path_type=Path)

@@ -233,6 +233,9 @@ def _cost(answer: Answer) -> str:
     told = f"{_counted(count.tests, 'test')}{runs}"
     if answer.finding.outcome != "cause":
         return told
+    if answer.base.opposite not in answer.ends.values():
+        # Sets inside of the ends had to be looked for first, which has no such bound.
+        return told
     bound = f"bound for one cause among {number}: log2({number}) + {count.extra} = {count.bound:.1f}"
     if not answer.finding.single:
         return f"{told}: {count.located} left one toggle ({bound}), which alone is not the cause"

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from prtoggle.bisect.answer import Answer
 from prtoggle.bisect.confidence import confidence, miss_probability
+from prtoggle.bisect.conversation import NOTHING
 from prtoggle.bisect.hunt import Hunt, Orders
 from prtoggle.bisect.pools import Ended
 from prtoggle.bisect.records import Ledger, RunRecord
 from prtoggle.bisect.refusals import BisectError, StaleStateError
-from prtoggle.bisect.search import NOTHING
 from prtoggle.bisect.space import Space
 from prtoggle.bisect.state_file import Plan, StateFile
 from prtoggle.bisect.verdicts import Rules, Verdict

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prtoggle.bisect.search import NOTHING, Finding, Known, replay, search, upcoming
+from prtoggle.bisect.conversation import NOTHING, Finding, Known, replay, upcoming
+from prtoggle.bisect.search import search
 from prtoggle.bisect.space import Space
 from prtoggle.bisect.verdicts import Verdict
 
