@@ -94,8 +94,11 @@ def test_a_step_whose_states_are_missing_does_not_fit_and_the_youngest_makes_roo
 
     assert states == [0, 0]
     assert slots >= batch.new_tokens_required_next_decode() > 0
+    before = stack.snapshot(first, last)
     with pytest.raises(OutOfSlots, match="c4 state pool exhausted"):
         batch.prepare_for_decode()
+    assert before.differences(stack.snapshot(first, last)) == []
+    assert (free_states(stack), stack.allocator.available_size()) == (states, slots)
     retraction = batch.retract_decode()
 
     assert (retraction.retracted, retraction.aborted, batch.reqs) == ([last], [], [first])
