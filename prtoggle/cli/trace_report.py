@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.panel import Panel
 from rich.table import Table
@@ -51,9 +51,8 @@ def _panel(function: FunctionTrace, found: FoundDifference, number: int) -> Pane
     rows.add_row("", "")
     for side, style in (("fixed", "green"), ("reverted", "red")):
         rows.add_row(Text(side, style="bold"), Text(found.facts[side], style=style))
-    whole = {"where": "result", "fixed": found.facts["fixed"], "reverted": found.facts["reverted"]}
     for difference in found.facts["differences"]:
-        if difference not in (whole, {**whole, "where": "outcome"}):
+        if not _is_said(found.facts, difference):
             shown = Text(f"{difference['where']}: ", style="bold")
             shown.append(difference["fixed"], style="green").append(" ≠ ")
             shown.append(difference["reverted"], style="red")
@@ -62,6 +61,15 @@ def _panel(function: FunctionTrace, found: FoundDifference, number: int) -> Pane
     return Panel(
         rows, title=Text(title), title_align="left", subtitle=Text(_where(found)), subtitle_align="left"
     )
+
+
+def _is_said(facts: dict[str, Any], difference: dict[str, str]) -> bool:
+    """Whether a difference is that of the whole outcomes, which stand above it."""
+    outcomes = facts["fixed"], facts["reverted"]
+    here = difference["fixed"], difference["reverted"]
+    if difference["where"] == "exception":
+        here = f"raises {here[0]}", f"raises {here[1]}"
+    return difference["where"] in ("outcome", "result", "exception") and here == outcomes
 
 
 def _where(found: FoundDifference) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prtoggle.drift.carried import carry_over
 from prtoggle.drift.classes import Drift, PatchDrift
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from prtoggle.drift.surroundings import Surroundings
     from prtoggle.spec import Patch, Toggle
     from prtoggle.static_check import PatchCheck
+
+_NOTHING: Final = "nothing"
 
 
 def classify(
@@ -155,10 +157,12 @@ def _on(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchDri
             f"the lines of the fix are gone, and not because it was reverted: {before}",
             decision="if the fix is no longer needed, retire the toggle; else write the edit anew",
         )
+    now = _shown(conflict.ours, conflict.base)
+    what = f"{now} was put in among them" if before == _NOTHING else f"{before} now reads {now}"
     return PatchDrift(
         target,
         Drift.EDITED_ON,
-        f"the fix's own lines were changed: {before} now reads {_shown(conflict.ours, conflict.base)}",
+        f"the fix's own lines were changed: {what}",
         decision="what do these lines have to be without the fix? with it taken out they were "
         f"{_shown(conflict.theirs, conflict.ours)}",
     )
@@ -170,7 +174,7 @@ def _shown(lines: Sequence[str], other: Sequence[str]) -> str:
     own = [line.strip() for line in lines if line.strip() and line.strip() not in there]
     own = [line for line in own if not line.startswith("#")] or own
     text = " / ".join(own[:3]) + (" ..." if len(own) > 3 else "")
-    return f"`{text}`" if own else "nothing"
+    return f"`{text}`" if own else _NOTHING
 
 
 def _crept(lost: Lost, today: Today, own: str) -> list[str]:

@@ -301,6 +301,28 @@ def test_annotations_stand_at_the_patch_in_the_spec(check):
     assert "what do these lines have to be without the fix?" in line
 
 
+def test_each_patch_with_a_finding_has_a_place_of_its_own(check, project):
+    patches = "".join(
+        f"  - target: {PACKAGE}.sizes.{name}\n    edits:\n      - match: {match}\n        replacement: pass\n"
+        for name, match in (
+            ("on", "width = n + 9"),
+            ("untouched", "size = n + 1"),
+            ("deleted", "return size"),
+        )
+    )
+    (project / "two parts").mkdir()
+    (project / "two parts/both.yaml").write_text(f"patches:\n{patches}")
+
+    _, out, _ = check("--spec", "two parts/both.yaml", "--format", "github")
+    first, second = out.splitlines()
+    assert first.startswith("::error file=two parts/both.yaml,line=2,title=prtoggle both%3A mismatch::")
+    assert second.startswith("::error file=two parts/both.yaml,line=10,title=prtoggle both%3A no-target::")
+
+    results = json.loads(check("--spec", "two parts/both.yaml", "--format", "sarif")[1])["runs"][0]["results"]
+    places = [result["locations"][0]["physicalLocation"] for result in results]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["two%20parts/both.yaml"] * 2
+
+
 def test_sarif_has_a_rule_and_a_place_for_each_finding(check):
     status, out, _ = check("--format", "sarif")
     assert status == 1
