@@ -130,7 +130,8 @@ def _own_attribute(owner: ModuleType | type, name: str, target: str, trail: Trai
         own = f"class {owner.__qualname__}"
         if name in vars(owner).get("__dataclass_fields__", ()):
             raise UnsupportedTargetError(
-                f"{target}: {name} is a field of the data{own}, whose __init__ has taken its default; {_EARLY}",
+                f"{target}: {name} is a field of the data{own}, whose __init__ has taken its default; "
+                f"{_EARLY}",
                 target=target,
             )
         for base in owner.__mro__[1:]:
