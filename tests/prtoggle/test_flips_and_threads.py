@@ -126,13 +126,15 @@ def test_ten_thousand_flips_leave_nothing_behind(modules: Modules, distinct: int
     for toggle in toggles:
         prtoggle.revert(toggle).restore()
     gc.collect()
-    entries, objects = len(linecache.cache), len(gc.get_objects())
+    entries, objects, blocks = len(linecache.cache), len(gc.get_objects()), sys.getallocatedblocks()
     for number in range(10_000 if distinct == 1 else 500):
         prtoggle.revert(toggles[number % distinct]).restore()
     gc.collect()
 
     assert len(linecache.cache) <= entries
     assert abs(len(gc.get_objects()) - objects) < 50
+    # What is no container, such as the text of a version, is seen in the memory alone.
+    assert sys.getallocatedblocks() - blocks < 200
     assert module.f.__code__ is code
 
 
