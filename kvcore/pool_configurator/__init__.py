@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvcore.pool_configurator.budget import kv_budget_bytes
 from kvcore.pool_configurator.cell_size import mha_layer_bytes, mla_layer_bytes, with_draft_layers
+from kvcore.pool_configurator.dsv4 import DSV4Layers, configure_dsv4_pools
 from kvcore.pool_configurator.full import configure_full_pool, smallest_of_ranks
 from kvcore.pool_configurator.limits import clip_max_new_tokens, max_req_len, max_running_requests
 from kvcore.pool_configurator.mamba import MambaPoolSize, configure_mamba_pool, states_per_request
@@ -17,12 +18,14 @@ from kvcore.pool_configurator.swa import (
 )
 
 __all__ = [
+    "DSV4Layers",
     "MambaPoolSize",
     "SWALayers",
     "SWAPoolSizes",
     "WindowCap",
     "clip_max_new_tokens",
     "configure_capped_swa_pools",
+    "configure_dsv4_pools",
     "configure_full_pool",
     "configure_mamba_pool",
     "configure_swa_pools",
