@@ -25,15 +25,18 @@ class Count:
     """What the search cost, and what it may have cost.
 
     `tests` are sets that the answer rests on, `runs` all runs that ended, those ahead of time or repeated
-    included. `located` is the number of tests after which one toggle was left, `bound` what that may take,
-    ends included: log2(n) + `extra`, which is 3, and one more for each end beyond two.
+    included. `located` is the number of tests after which one toggle was left.
+
+    `bound` is for a cause of this size among n toggles and a verdict that stays with more reverted: for one
+    toggle log2(n) + 3, which `located` keeps within, for k together (k + 1) * (ceil(log2(n)) + 2) + 2, which
+    `tests` does. Each end beyond two adds one. `formula` is the bound in words.
     """
 
     tests: int
     runs: int
     located: int
-    extra: int
     bound: float
+    formula: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,15 @@ class Answer:
     def count(self) -> Count:
         """The cost of the search."""
         tests = sum(not known.free for known in self.finding.asked.values())
-        extra = 3 + max(0, len(self.ends) - 2)
-        bound = math.log2(len(self.space.order)) + extra
-        return Count(tests, len(self.ledger.records), self.finding.located, extra, bound)
+        number, size = len(self.space.order), len(self.finding.cause)
+        more = max(0, len(self.ends) - 2)
+        if self.finding.single or not size:
+            bound: float = math.log2(number) + 3 + more
+            formula = f"for one cause among {number}: log2({number}) + {3 + more} = {bound:.1f}"
+        else:
+            bound = (size + 1) * (math.ceil(math.log2(number)) + 2) + 2 + more
+            formula = f"for {size} together among {number}: {bound}"
+        return Count(tests, len(self.ledger.records), self.finding.located, bound, formula)
 
     @property
     def certainty(self) -> Certainty | None:

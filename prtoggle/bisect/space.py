@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class Space:
 
         One set when nothing conflicts. Each further set begins with a toggle that no set before it holds.
         """
+        return list(self._largest)
+
+    @cached_property
+    def _largest(self) -> list[ToggleSet]:
         found: list[ToggleSet] = []
         covered: set[str] = set()
         line = self.ordered(self.order)

@@ -29,7 +29,7 @@ from prtoggle.bisect.state_file import DEFAULT_NAME, Plan, StateFile
 from prtoggle.bisect.verdicts import checked_rules
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
-from prtoggle.cli.bisect_view import RunLines, print_answer, print_start
+from prtoggle.cli.bisect_view import RunLines, counted, print_answer, print_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +128,7 @@ def bisect_command(context: click.Context, /, command: tuple[str, ...], **option
         hunt = Hunt(space, ledger, orders, pool, settings.jobs, settings.unmask, (state.add, lines.show))
         finding = _hunted(hunt)
     if finding is None:
-        out.print(f"stopped after {len(ledger.records)} runs. Go on with", style="yellow")
+        out.print(f"stopped after {counted(len(ledger.records), 'run')}. Go on with", style="yellow")
         out.print(f"    {_resume_command(context, command)}", soft_wrap=True)
         return INTERRUPTED
     answer = Answer(finding, space, candidates.toggles, ledger, candidates.left_out)

@@ -36,8 +36,8 @@ def print_start(
 ) -> None:
     """What is searched, what is not, and where the search is kept."""
     number = len(candidates.space.order)
-    where = f"; {resumed} runs taken from it" if resumed else ""
-    out.print(f"searching {_counted(number, 'toggle')}, state in {state}{where}", soft_wrap=True)
+    where = f"; {counted(resumed, 'run')} taken from it" if resumed else ""
+    out.print(f"searching {counted(number, 'toggle')}, state in {state}{where}", soft_wrap=True)
     if candidates.pulled_in:
         out.print(f"with what they require: {', '.join(candidates.pulled_in)}", soft_wrap=True)
     tops = candidates.space.tops()
@@ -86,7 +86,8 @@ class RunLines:
         self._advance(f"{toggles}")
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """A number of things in words: "1 run", "2 runs"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
@@ -222,25 +223,23 @@ def _doubts(answer: Answer) -> Iterable[Line]:
         text = (
             f"confidence {sure.confidence:.2%}: the failing end failed in {sure.failed} of {sure.runs} runs"
         )
-        yield f"{text}, and {_counted(sure.passed, 'set')} passed {sure.repeat} of {sure.repeat}", ""
+        yield f"{text}, and {counted(sure.passed, 'set')} passed {sure.repeat} of {sure.repeat}", ""
     for toggles, reason in answer.unresolved.items():
         yield f"cannot say: {listed(answer.space, toggles)}: {reason.splitlines()[0]}", "yellow"
 
 
 def _cost(answer: Answer) -> str:
-    count, number = answer.count, len(answer.space.order)
-    runs = "" if count.runs == count.tests else f" in {_counted(count.runs, 'run')}"
-    told = f"{_counted(count.tests, 'test')}{runs}"
+    count = answer.count
+    runs = "" if count.runs == count.tests else f" in {counted(count.runs, 'run')}"
+    told = f"{counted(count.tests, 'test')}{runs}"
     if answer.finding.outcome != "cause":
         return told
     if answer.base.opposite not in answer.ends.values():
         # Sets inside of the ends had to be looked for first, which has no such bound.
         return told
-    bound = f"bound for one cause among {number}: log2({number}) + {count.extra} = {count.bound:.1f}"
-    if not answer.finding.single:
-        return f"{told}: {count.located} left one toggle ({bound}), which alone is not the cause"
-    confirmed = f": {count.located} found it, one more confirmed it" if count.tests > count.located else ""
-    return f"{told}{confirmed} ({bound})"
+    alone = answer.finding.single and count.tests > count.located
+    confirmed = f": {count.located} found it, one more confirmed it" if alone else ""
+    return f"{told}{confirmed} (bound {count.formula})"
 
 
 def _not_searched(answer: Answer, commits: Commits | None) -> Iterable[Line]:

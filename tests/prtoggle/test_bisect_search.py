@@ -119,6 +119,7 @@ def test_any_set_that_works_together_is_found_exactly(culprits, more, base):
     found, ran = find(Space(ids), command)
     assert found.cause == cause
     assert len(ran) == len(set(ran)), "a set is tested once"
+    assert len(ran) <= (len(cause) + 1) * (math.ceil(math.log2(len(ids))) + 2) + 2
     check_minimal(found, Space(ids), command)
 
 
