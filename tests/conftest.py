@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 # No deadline anywhere: the machines that run this share their cores, and time is the benchmarks' matter.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=5000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
