@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
-from prtoggle import engine, import_failure, reach
+from prtoggle import engine, import_failure, reach, unfound
 from prtoggle.catalog import Catalog
 from prtoggle.catalogue_folders import INHERITED_VARIABLE
 from prtoggle.disk_caches import caches_on
@@ -64,6 +64,8 @@ class _Session:
     reporter: Reporter | None = None
     trace: TraceSession | None = None
     started = False
+    #: Whether somebody else tells of modules that were never found.
+    hosted = False
 
 
 def parse_ids(text: str) -> list[str]:
@@ -105,6 +107,12 @@ def activate_from_environment() -> None:
         fail(error)
     except Exception as error:  # noqa: BLE001 (Python would print it, go on, and run the fixed code)
         fail(error)
+
+
+def unfound_by_now() -> dict[str, str]:
+    """Toggle to what is missing, where no finder knows a target's module; whoever asks has to tell it."""
+    _Session.hosted = True
+    return dict(unfound.unfound(_Session.ids))
 
 
 def activate_session(ids: Iterable[str]) -> None:
@@ -167,6 +175,11 @@ def _verify_at_exit() -> None:
                 fail(ActivationError(f"toggle {state.toggle.id}, {patch.target}: {patch.note}"))
 
 
+def _tell_unfound() -> None:
+    if not _Session.hosted:
+        unfound.tell(_Session.ids)
+
+
 def _message(error: BaseException) -> str:
     names = TOGGLES, TRACE
     asked = " ".join(f"{name}={os.environ[name]}" for name in names if os.environ.get(name)) or f"{TOGGLES}="
@@ -197,6 +210,7 @@ def _activate(ids: Sequence[str]) -> None:
         engine.subscribe(_note_failure)
         engine.on_load_failure = _load_failed
         atexit.register(_verify_at_exit)
+        atexit.register(_tell_unfound)
     _Session.ids.update(ids)
     if _Session.reporter is not None:
         reach.start()
