@@ -3,7 +3,8 @@
 One wrapt wrapper on `SourceFileLoader.get_code` stands while any toggle waits for a module or is active. It
 answers for the wanted files and passes everything else on. A finder in front of the others sees to it that
 a wanted module comes from a loader that the wrapper covers, and calls back when the module has run; it puts
-no loader of its own on any module. Neither reads nor writes a `.pyc` of a wanted file.
+no loader of its own on any module. Neither reads nor writes a `.pyc` of a wanted file. What a finder in front
+of that one brings in is looked at when it has been loaded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import wrapt
 
 from prtoggle.errors import UnsupportedTargetError
+from prtoggle.installers.arrivals import Arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +40,9 @@ class Edits(Protocol):
     def loaded(self, module: ModuleType) -> None:
         """The module has run; verify that it defines what was edited."""
 
+    def arrived(self, name: str, module: ModuleType) -> None:
+        """An import loaded the module of that name, by whatever way; see to it that its edits are in."""
+
     def foreign(self, name: str, error: UnsupportedTargetError) -> None:
         """A wanted module comes from another kind of loader; `error` follows."""
 
@@ -49,6 +54,7 @@ class Hook:
         self._edits = edits
         self._wrapper: Any = None
         self._sentry = _Sentry(edits)
+        self._arrivals = Arrivals(edits.arrived)
 
     def install(self) -> None:
         """Begin to answer; does nothing when in place."""
@@ -56,9 +62,11 @@ class Hook:
             self._wrapper = wrapt.wrap_function_wrapper(SourceFileLoader, "get_code", self._get_code)
         if self._sentry not in sys.meta_path:
             sys.meta_path.insert(0, self._sentry)
+        self._arrivals.install()
 
     def remove(self) -> None:
         """Leave the import system as it was; a wrapper that others have wrapped stays, and passes on."""
+        self._arrivals.remove()
         if self._sentry in sys.meta_path:
             sys.meta_path.remove(self._sentry)
         if self._wrapper is not None:

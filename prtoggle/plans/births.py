@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,11 @@ class Birth:
     verified: bool = False
     # The toggles that were restored since.
     put_back: set[Slot] = field(default_factory=set)
+    # The file as it was found then: absolute, links resolved.
+    real_path: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.real_path = os.path.realpath(self.path)
 
     @property
     def path(self) -> str:
@@ -111,7 +117,11 @@ class Births:
 
     def of_path(self, path: str) -> Birth | None:
         """The last load of that file with edits."""
-        return next((birth for birth in reversed(self._births) if birth.path == path), None)
+        # A loader may have been given a relative path, and the program may have changed its folder since.
+        real = os.path.realpath(path)
+        return next(
+            (birth for birth in reversed(self._births) if path == birth.path or real == birth.real_path), None
+        )
 
     def has(self, slot: Slot) -> bool:
         """Whether anything was ever loaded with that toggle."""

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from prtoggle.code.region import rewrites
 from prtoggle.errors import PrToggleError, TargetError
 from prtoggle.installers import after_load, value, wrapper
+from prtoggle.installers.arrivals import is_unloaded
 from prtoggle.installers.at_load import Hook, same_file
 from prtoggle.installers.base import LivePatch
 from prtoggle.live import code_qualname, find_attribute, peel
 from prtoggle.plans.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
 from prtoggle.plans.module_code import ModuleEdits, compile_edited
+from prtoggle.plans.past_us import awaited_modules, came_past, find_wraps, refusal
 from prtoggle.plans.site_maker import running_functions
 from prtoggle.plans.spots import spot_of
 from prtoggle.source.splices import edited_line_map
@@ -69,6 +71,7 @@ class Loading:
         # there is.
         self._basenames: frozenset[str] = frozenset()
         self._names: frozenset[str] = frozenset()
+        self._awaited: frozenset[str] = frozenset()
         self._pending: frozenset[str] = frozenset()
         self._stale = False
 
@@ -104,6 +107,7 @@ class Loading:
         self._names = frozenset(resolved.module for resolved in requests)
         self._basenames = frozenset(resolved.file.name for resolved in requests)
         self._pending = frozenset(item.patch.target.partition(".")[0] for _, item in self._unresolved())
+        self._awaited = awaited_modules(self._active())
 
     def _unresolved(self) -> list[tuple[Slot, Waiting]]:
         return [
@@ -259,13 +263,17 @@ class Loading:
             )
 
     def _wrap_after_load(self, module: ModuleType) -> None:
+        self._wrap_in(module.__name__, module, again=True)
+
+    def _wrap_in(self, name: str, module: ModuleType, *, again: bool) -> None:
         with self._host.lock:
             for slot in self._active():
                 for item in slot.plan.waiting if slot.plan else ():
                     if (
-                        item.module == module.__name__
+                        item.module == name
                         and item.resolved is None
                         and not item.patch.changes_source
+                        and (again or item.step is None)
                     ):
                         self._wrap(slot, item, module)
 
@@ -286,6 +294,23 @@ class Loading:
         slot.failures.pop(item.patch.target, None)
         file = getattr(module, "__file__", None)
         self._emit(Activated(slot.id, item.patch.target, module.__name__, file, item.patch.mode, "at load"))
+
+    def arrived(self, name: str, module: ModuleType) -> None:
+        """See at_load.Edits."""
+        if self._stale:
+            self._refresh()
+        if name not in self._awaited or is_unloaded(module):
+            return
+        with self._host.lock:
+            if find_wraps(self._active(), name):
+                after_load.watch(name, self._wrap_after_load)
+            # A finder in front of wrapt's has kept its hook from being called.
+            self._wrap_in(name, module, again=False)
+            past = came_past(self._active(), name, self._births)
+            if past:
+                error = refusal(past[0][1], name)
+                self._failed([(slot, item.patch) for slot, item in past], error)
+                raise error
 
     def foreign(self, name: str, error: UnsupportedTargetError) -> None:
         """See at_load.Edits."""

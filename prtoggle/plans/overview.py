@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from prtoggle.installers.arrivals import is_unloaded
 from prtoggle.states import Activated, Armed, PatchState, ToggleState
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def _worst(patches: Sequence[PatchState]) -> State:
     return "armed" if "armed" in states else "active"
 
 
-def _patch_state(slot: Slot, patch: Patch, births: Births) -> PatchState:  # noqa: PLR0911  # one for each state
+def _patch_state(slot: Slot, patch: Patch, births: Births) -> PatchState:
     failure = slot.failures.get(patch.target)
     if failure is not None:
         return PatchState(patch.target, patch.mode, "failed", None, None, None, str(failure))
@@ -44,17 +45,35 @@ def _patch_state(slot: Slot, patch: Patch, births: Births) -> PatchState:  # noq
         return PatchState(
             patch.target, patch.mode, "active", "at load", waiting.module, getattr(module, "__file__", None)
         )
-    if waiting.resolved is None:
-        note = "no module of that name was found yet" if patch.changes_source else ""
-        return PatchState(patch.target, patch.mode, "armed", None, waiting.module, None, note)
-    path = str(waiting.resolved.file)
-    birth = births.of_path(path)
-    if birth is not None and slot in birth.slots and slot not in birth.put_back:
+    path = str(waiting.resolved.file) if waiting.resolved is not None else None
+    if is_in_effect(slot, waiting, births):
         return PatchState(patch.target, patch.mode, "active", "at load", waiting.module, path)
-    if waiting.module in sys.modules:
-        note = f"{waiting.module} was loaded by other means than Python's source loader, and runs unedited"
+    if _is_loaded(waiting.module) and (path is not None or not patch.changes_source):
+        note = loaded_past_us(waiting.module)
         return PatchState(patch.target, patch.mode, "failed", None, waiting.module, path, note)
-    return PatchState(patch.target, patch.mode, "armed", None, waiting.module, path)
+    note = "no module of that name was found yet" if path is None and patch.changes_source else ""
+    return PatchState(patch.target, patch.mode, "armed", None, waiting.module, path, note)
+
+
+def is_in_effect(slot: Slot, waiting: Waiting, births: Births) -> bool:
+    """Whether a patch that waited for its module has been made."""
+    if waiting.step is not None:
+        return True
+    birth = births.of_path(str(waiting.resolved.file)) if waiting.resolved is not None else None
+    return birth is not None and slot in birth.slots and slot not in birth.put_back
+
+
+def loaded_past_us(module: str) -> str:
+    """What is wrong with a module that nobody asked us for the code of."""
+    return f"{module} was loaded by other means than Python's source loader, and runs unedited"
+
+
+def _is_loaded(name: str) -> bool:
+    """Whether a module has been executed: one that is just being loaded, or lazily later, has not."""
+    module = sys.modules.get(name)
+    if module is None or is_unloaded(module):
+        return False
+    return not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
 def _waiting(slot: Slot, patch: Patch) -> Waiting | None:

@@ -23,11 +23,17 @@ class Waiting:
     """One patch of a toggle whose module was not loaded when it was planned."""
 
     patch: Patch
+    # The whole target while no finder knows the module (an early start, before sys.path is complete).
     module: str
-    # None while no finder knows the module (an early start, before sys.path is complete).
+    # None of a patch that is not made in source, and while no finder knows the module.
     resolved: ResolvedTarget | None
     # The step of a `wrap:` patch (or of a `value:` where there is no source), once its module was loaded.
     step: Step | None = None
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it is known which module the target is in."""
+        return self.resolved is not None or self.module != self.patch.target
 
 
 class SitePlan(NamedTuple):

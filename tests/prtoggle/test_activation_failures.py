@@ -377,13 +377,56 @@ BY_HAND = """\
     """
 
 
-@pytest.mark.parametrize("way", [OWN_LOADER, BY_HAND], ids=["a loader of its own", "sys.modules"])
-def test_a_target_that_came_past_us_is_an_error_at_the_end_of_the_process(project: Project, way: str) -> None:
-    project.write({"app/past.py": dedent(way) + "import app.core\nprint('ran')\n"})
+def refused_past_us(project: Project, done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 2
+    assert "app.core was loaded by other means" in done.stderr
+    (process,) = report.read(project.reports)
+    assert process.events[-1]["event"] == "failed"
+
+
+@pytest.mark.parametrize("end", ["", "os._exit(0)", "os.execv('/bin/true', ['true'])"])
+def test_a_target_that_a_finder_in_front_of_ours_brings_in_is_an_error_at_once(
+    project: Project, end: str
+) -> None:
+    text = f"{dedent(OWN_LOADER)}import os\nimport app.core\nprint('ran', flush=True)\n{end}\n"
+    project.write({"app/past.py": text})
 
     done = project.python("-m", "app.past", toggles="1")
 
-    assert (done.returncode, done.stdout) == (2, "ran\n")
-    assert "toggle 1, app.core.answer: app.core was loaded by other means" in done.stderr
-    (process,) = report.read(project.reports)
-    assert process.events[-1]["event"] == "failed"
+    refused_past_us(project, done)
+    assert done.stdout == ""
+
+
+def test_a_target_that_is_put_there_by_hand_is_an_error_at_the_end_of_the_process(project: Project) -> None:
+    project.write({"app/past.py": dedent(BY_HAND) + "import app.core\nprint('ran')\n"})
+
+    done = project.python("-m", "app.past", toggles="1")
+
+    refused_past_us(project, done)
+    assert done.stdout == "ran\n"
+
+
+@pytest.mark.parametrize(
+    "front", ["", "sys.meta_path.insert(0, Finder)"], ids=["Python's finders", "a finder in front"]
+)
+def test_a_wrapper_waits_for_a_module_that_nobody_knew_at_the_start(project: Project, front: str) -> None:
+    own = (
+        dedent(OWN_LOADER)
+        .rpartition("sys.meta_path")[0]
+        .replace("app.core", "late")
+        .replace("app/core", "late")
+    )
+    project.write(
+        {
+            "late.py": "def f():\n    return 1\n",
+            "wrapping.py": "def wrapped(inner, instance, args, kwargs):\n    return -inner()\n",
+            "toggles/4.yaml": "patches: [{target: late.f, wrap: 'wrapping:wrapped'}]\n",
+            "program.py": f"{own}import os\nos.chdir({str(project.root)!r})\n{front}\nfrom late import f\nprint(f())\n",
+        }
+    )
+    start = f"import runpy; runpy.run_path({str(project.root / 'program.py')!r})"
+
+    done = project.python_that_finds_it_late("-c", start, toggles="4")
+
+    assert (done.stdout, done.stderr, done.returncode) == ("-1\n", "", 0)
+    assert project.states("4", "late.f") == ["activated"]

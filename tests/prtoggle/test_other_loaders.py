@@ -7,15 +7,17 @@ import importlib.machinery
 import importlib.util
 import py_compile
 import sys
+import types
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import prtoggle
+from prtoggle.spec import Patch
 from tests.prtoggle.made_modules import GROW, TEXT, Modules, modules, path
-from tests.prtoggle.toggle_making import make_toggle
+from tests.prtoggle.toggle_making import make_toggle, toggle_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -83,17 +85,82 @@ def test_a_module_that_another_loader_brings_in_is_refused(
         assert prtoggle.active()[0].state == "failed"
 
 
-def test_a_loader_that_gets_in_first_is_found_out(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_a_loader_that_gets_in_first_is_refused(
+    modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = modules.write(TEXT)
     spec = importlib.util.find_spec(name)
     assert spec is not None
     with prtoggle.reverted(make_toggle(f"{name}.f", GROW)):
-        monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-        sys.meta_path.insert(0, _ForeignFinder(name, spec.origin or ""))
-        assert importlib.import_module(name).f(0) == 1
+        monkeypatch.setattr(sys, "meta_path", [_ForeignFinder(name, spec.origin or ""), *sys.meta_path])
+        for _ in range(2):
+            with pytest.raises(prtoggle.UnsupportedTargetError, match=f"{name} was loaded by other means"):
+                importlib.import_module(name)
+        assert name not in sys.modules
+        assert prtoggle.active()[0].state == "failed"
+    assert importlib.import_module(name).f(0) == 1
+
+
+def test_a_wrapper_gets_around_a_function_whose_loader_got_in_first(
+    modules: Modules, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = modules.write(TEXT)
+    (path / "made_wrapping.py").write_text(
+        "def twice(wrapped, instance, args, kwargs):\n    return 2 * wrapped(*args)\n"
+    )
+    monkeypatch.syspath_prepend(str(path))
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    toggle = toggle_of(Patch(f"{name}.f", wrap="made_wrapping:twice"))
+    with prtoggle.reverted(toggle):
+        monkeypatch.setattr(sys, "meta_path", [_ForeignFinder(name, spec.origin or ""), *sys.meta_path])
+        module: Any = importlib.import_module(name)
+        assert (module.f(0), prtoggle.active()[0].state) == (2, "active")
+    assert module.f(0) == 1
+
+
+def test_a_module_that_is_put_there_by_hand_is_seen_to_run_without_its_wrapper(modules: Modules) -> None:
+    name = modules.write(TEXT)
+    with prtoggle.reverted(toggle_of(Patch(f"{name}.f", wrap="operator:call"))):
+        assert prtoggle.active()[0].state == "armed"
+        sys.modules[name] = types.ModuleType(name)
         (state,) = prtoggle.active()
-        assert state.state == "failed"
-        assert "loaded by other means" in state.patches[0].note
+        assert (state.state, "loaded by other means" in state.patches[0].note) == ("failed", True)
+        del sys.modules[name]
+
+
+def test_a_lazy_module_waits_until_it_is_used(modules: Modules) -> None:
+    name = modules.write(TEXT)
+    with prtoggle.reverted(make_toggle(f"{name}.f", GROW)):
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.loader is not None
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        module: Any = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        assert prtoggle.active()[0].state == "armed"
+        assert module.f(0) == 12
+        assert prtoggle.active()[0].state == "active"
+    assert module.f(0) == 1
+
+
+def test_a_loader_with_a_relative_path_is_served(
+    modules: Modules, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = modules.write(TEXT)
+    with prtoggle.reverted(make_toggle(f"{name}.f", GROW)):
+        monkeypatch.chdir(path)
+        spec = importlib.util.spec_from_loader(name, importlib.machinery.SourceFileLoader(name, f"{name}.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        module: Any = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        monkeypatch.chdir(path.parent)
+        assert module.f(0) == 12
+        assert prtoggle.active()[0].state == "active"
+    assert module.f(0) == 1
 
 
 class _Rewriting(importlib.machinery.SourceFileLoader):
