@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 pytest.importorskip("triton")
 
+from tests.prtoggle.triton_language import language
+
+__all__ = ["language"]
+
 KERNELS = """
 import triton
 import triton.language as tl

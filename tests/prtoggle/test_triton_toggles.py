@@ -20,12 +20,13 @@ from tests.prtoggle.made_modules import Modules, modules
 pytest.importorskip("triton")
 
 from tests.prtoggle.test_triton_jit import KERNELS, compiled_text
+from tests.prtoggle.triton_language import language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-__all__ = ["modules"]
+__all__ = ["language", "modules"]
 _serial = itertools.count()
 
 
