@@ -43,8 +43,13 @@ verify: $(STAMP)
 	$(BIN)/python -m prtoggle verify -j $(WORKERS)
 	$(BIN)/python -m prtoggle verify --fresh docs/catalogue.md
 
+# Who else notices: a run a toggle of the tests of kvcore, but for those that take long and say the same. Half an hour.
+ALSO := $(filter-out %_machine.py %no_sync.py %cuda_synchronisation.py %no_device_reads.py %public_names.py \
+	%random_life.py %unreadable_device.py %work_of_a_step.py, $(wildcard tests/kvcore/test_*.py \
+	$(foreach room,allocators disaggregation pools prefix_cache,tests/kvcore/$(room)/test_*.py)))
+
 catalogue: $(STAMP)
-	$(BIN)/python -m prtoggle verify --matrix -j $(WORKERS) --catalogue docs/catalogue.md
+	$(BIN)/python -m prtoggle verify --matrix -j $(WORKERS) --catalogue docs/catalogue.md $(addprefix --also ,$(ALSO))
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -139,11 +139,15 @@ def _matrix(
     mark = fingerprint(toggles, runner.root)
     _print_matrix(matrix)
     if outputs.json_file is not None:
-        _write_json(outputs.json_file, {**matrix_document(matrix, mark), "also_caught": others})
+        _write_json(
+            outputs.json_file,
+            {**matrix_document(matrix, mark), "also_asked": list(suite), "also_caught": others},
+        )
     if outputs.html is not None:
         outputs.html.write_text(html_page([], matrix), encoding="utf-8")
     if outputs.catalogue is not None:
-        outputs.catalogue.write_text(catalogue_page(toggles, matrix, mark, others), encoding="utf-8")
+        page = catalogue_page(toggles, matrix, mark, others, suite)
+        outputs.catalogue.write_text(page, encoding="utf-8")
     return FINDING if matrix.findings else 0
 
 

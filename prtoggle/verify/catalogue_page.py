@@ -22,14 +22,22 @@ _MARKS = {
 
 
 def catalogue_page(
-    toggles: Sequence[Toggle], matrix: Matrix, fingerprint: str, also_caught: Mapping[str, Sequence[str]]
+    toggles: Sequence[Toggle],
+    matrix: Matrix,
+    fingerprint: str,
+    also_caught: Mapping[str, Sequence[str]],
+    suite: Sequence[str] = (),
 ) -> str:
-    """The whole page as text, ending in a newline."""
-    return "\n".join(_lines(toggles, matrix, fingerprint, also_caught)) + "\n"
+    """The whole page as text, ending in a newline; `suite`: the tests asked for `also_caught`."""
+    return "\n".join(_lines(toggles, matrix, fingerprint, also_caught, suite)) + "\n"
 
 
 def _lines(
-    toggles: Sequence[Toggle], matrix: Matrix, fingerprint: str, also_caught: Mapping[str, Sequence[str]]
+    toggles: Sequence[Toggle],
+    matrix: Matrix,
+    fingerprint: str,
+    also_caught: Mapping[str, Sequence[str]],
+    suite: Sequence[str],
 ) -> Iterator[str]:
     yield "# The catalogue"
     yield ""
@@ -37,6 +45,7 @@ def _lines(
     yield f"<!-- fingerprint: {fingerprint} -->"
     yield ""
     yield f"{len(toggles)} historical fixes, each with guards that fail when it is taken out."
+    yield from _about_the_last_column(suite)
     yield ""
     yield "| id | title | links | tags | guards | also caught by |"
     yield "|---|---|---|---|---|---|"
@@ -62,6 +71,21 @@ def _lines(
             if column != row and matrix.cells[row, column] is not Cell.QUIET
         ]
         yield f"| `{row}` | {_MARKS[matrix.cells[row, row]]} | {', '.join(others) or '-'} |"
+
+
+def _about_the_last_column(suite: Sequence[str]) -> Iterator[str]:
+    """Which tests were asked: an empty cell says no more than that these do not notice."""
+    if not suite:
+        yield "Who else notices was not asked (`--also TESTS`): the last column is empty."
+        return
+    folders: dict[str, list[str]] = {}
+    for tests in suite:
+        folder, _, name = tests.rpartition("/")
+        folders.setdefault(folder, []).append(name)
+    yield "The last column names the other test files that fail without the fix, of these:"
+    yield ""
+    for folder, names in folders.items():
+        yield f"* {f'`{folder}`: ' if folder else ''}{', '.join(f'`{name}`' for name in names)}"
 
 
 def _cell(text: str) -> str:

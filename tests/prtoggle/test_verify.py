@@ -49,6 +49,9 @@ PACKAGE = {
     "guards/test_other_reason.py": "import os\n\ndef test_it():\n    assert 'PRTOGGLE' not in os.environ\n",
     "guards/test_slow.py": "import time\n\ndef test_it():\n    time.sleep(60)\n",
     "guards/test_dies.py": "import os\n\ndef test_it():\n    os.kill(os.getpid(), 9)\n",
+    "suite/test_both.py": "from app2.core import both\n\ndef test_it():\n    assert both(-1) == 0\n",
+    "suite/test_upper.py": "from app2.core import second\n\ndef test_it():\n    assert second(11) == 9\n",
+    "suite/test_sick.py": "def test_it():\n    assert False\n",
     "guards/test_sometimes.py": """
     import os
     import pathlib
@@ -211,6 +214,27 @@ def test_the_command_reports_in_every_format_and_exits_1_for_a_finding(project: 
     page = (project.root / "out.html").read_text()
     assert "1 of 2 caught" in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_the_page_names_the_other_tests_that_notice_and_those_that_were_asked(project: Project) -> None:
+    folder = project.root / "more_toggles"
+    folder.mkdir()
+    (folder / "low.yaml").write_text(spec("low", "guards/test_good.py"), encoding="utf-8")
+    asked = ["suite/test_both.py", "suite/test_upper.py", "suite/test_sick.py", "guards/test_good.py"]
+
+    done = project.python(
+        *("-m", "prtoggle", "verify", "low", "--matrix", "--json", "out.json", "--catalogue", "page.md"),
+        *(word for tests in asked for word in ("--also", tests)),
+        variables={"PRTOGGLE_PATH": str(folder)},
+    )
+
+    assert done.returncode == 0, done.stderr
+    results = json.loads((project.root / "out.json").read_text())
+    assert results["also_caught"] == {"low": ["suite/test_both.py"]}
+    assert results["also_asked"] == asked
+    page = (project.root / "page.md").read_text()
+    assert "| `guards/test_good.py` | `suite/test_both.py` |" in page
+    assert "* `suite`: `test_both.py`, `test_upper.py`, `test_sick.py`" in page
 
 
 @pytest.mark.parametrize(
