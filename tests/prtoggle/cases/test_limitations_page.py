@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["live"]
 
-PAGE = (Path(__file__).parents[3] / "docs" / "limitations.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "limitations.md").read_text(encoding="utf-8")
 F = "def f():\n    return 1\n"
 MAKE = "def make(k, b):\n    def g(x):\n        return x * k\n    return g\ng = make(2, 5)\n"
 
@@ -122,3 +124,61 @@ def test_what_somebody_else_changed_and_what_overlaps(live: World) -> None:
     assert str(meddled.value) in PAGE
     said = re.findall(r"`\.\.\. (want the same .*?)`", PAGE)
     assert [words for words in said if words in str(overlap.value)] == said != []
+
+
+#: The commands tell these themselves, on pages of their own.
+TOOLS = {"bisect", "cli", "drift", "forge", "trace", "verify"}
+#: What only another message holds, or nobody gets: a diff is never planned of a `value:` patch.
+INSIDE = (
+    "It is no assignment of a constant in a loaded module.",
+    " patch changes an object, not source text",
+)
+REFUSALS = {
+    name
+    for name, kind in vars(prtoggle.errors).items()
+    if isinstance(kind, type)
+    and issubclass(kind, prtoggle.PrToggleError)
+    and kind not in (prtoggle.PrToggleError, prtoggle.SpecError, prtoggle.CatalogueError)
+    and not issubclass(kind, (prtoggle.UnknownToggleError, prtoggle.DuplicateToggleError))
+}
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def _messages() -> list[tuple[str, list[str]]]:
+    """Where a refusal is raised, and the parts of its message that are always the same."""
+    found = []
+    for path in sorted((ROOT / "prtoggle").rglob("*.py")):
+        if TOOLS.intersection(path.parts) or path.name == "shadows.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+                continue
+            parts = [part.value for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant)]
+            texts = [part for part in parts if isinstance(part, str)]
+            if node.func.id in REFUSALS and not any(part.startswith(INSIDE) for part in texts):
+                found.append((f"{path.name}:{node.lineno}", texts))
+    return found
+
+
+def test_every_refusal_has_an_entry() -> None:
+    """Four words in a row of each message, or all where it has fewer, stand on the page of its subject."""
+    pages = [PAGE, (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")]
+    known = " ".join(word for page in pages for word in _words(page))
+    messages = _messages()
+    missing = []
+    for place, texts in messages:
+        size = min(4, max((len(_words(text)) for text in texts), default=0))
+        runs = [
+            " ".join(words[start : start + size])
+            for words in map(_words, texts)
+            for start in range(len(words) - size + 1)
+            if size
+        ]
+        if runs and not any(f" {run} " in f" {known} " for run in runs):
+            missing.append((place, texts))
+
+    assert len(messages) > 70
+    assert missing == []
