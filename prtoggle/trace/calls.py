@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,13 +11,21 @@ if TYPE_CHECKING:
 HANDLERS: list[Callable[[tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
-def call(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answers one call of a traced function."""
+_FRAMES: Final = 3
+#: Frames that stand between a caller and the variant that it calls, in the shortest case.
+frames = _FRAMES
+
+
+def _call(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return HANDLERS[number](args, kwargs)
 
 
-# torch.compile would trace into the comparison; told so, it ends its graph in front of the call.
-vars(call).update(
-    _torchdynamo_disable=True,
-    _torchdynamo_disable_msg="prtoggle compares both variants of this function",
-)
+#: Answers one call of a traced function; looked up by each call anew.
+call: Callable[[int, tuple[Any, ...], dict[str, Any]], Any] = _call
+
+
+def keep_out_of(dynamo: Any) -> None:
+    """Let torch.compile end its graph in front of a traced function, and compile nothing of what compares."""
+    global call, frames  # noqa: PLW0603  # the one place where traced functions look
+    frames = _FRAMES + 1
+    call = dynamo.disable(_call, reason="prtoggle compares both variants of this function")

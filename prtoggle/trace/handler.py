@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from prtoggle.trace import randomness
+from prtoggle.trace import calls, randomness
 from prtoggle.trace.comparing import Comparison, Difference, NotComparedError
 from prtoggle.trace.copying import NotCopiedError
 from prtoggle.trace.ledger import Finding
@@ -15,12 +17,14 @@ from prtoggle.trace.shortening import shorten
 from prtoggle.trace.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import FunctionType
 
     from prtoggle.trace.ledger import Ledger
     from prtoggle.trace.traced import Traced
 
+#: Frames for copying and comparing.
+_ROOM: Final = 300
 #: Ends of the program, or of a run of it, which no second run is to follow.
 _INTERRUPTIONS: Final = (KeyboardInterrupt, GeneratorExit)
 
@@ -30,9 +34,47 @@ class _Here(threading.local):
 
     #: The world of the other run that the thread is in.
     world: World | None = None
+    #: Whether values of the program are being copied, compared or told.
+    is_looking = False
+    #: Frames that the recursion limit is too high by.
+    owed = 0
 
 
 _here = _Here()
+
+
+class _deeper:  # noqa: N801  # a context manager that reads as an adverb
+    """Allows for so many frames of ours: the program goes as deep as without tracing, and no deeper."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self, frames: int) -> None:
+        self._frames = frames
+
+    def __enter__(self) -> None:
+        sys.setrecursionlimit(sys.getrecursionlimit() + self._frames)
+
+    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
+        try:
+            sys.setrecursionlimit(sys.getrecursionlimit() - self._frames - _here.owed)
+            _here.owed = 0
+        except RecursionError:
+            # The stack has grown to what the limit was: the program is at its end, but for a few frames. What
+            # could not be taken back is, once the stack has become smaller.
+            _here.owed += self._frames
+            if kind is None:
+                raise
+
+
+@contextlib.contextmanager
+def _looking() -> Iterator[None]:
+    """Values of the program are copied, compared or told in the block, which needs room of its own."""
+    with _deeper(_ROOM):
+        _here.is_looking = True
+        try:
+            yield
+        finally:
+            _here.is_looking = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +109,47 @@ class Handler:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
 
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result that the program goes on with."""
-        world = _here.world
-        if world is not None:
-            # The other run calls a function of the same toggles: it is without the fix there too.
-            return world.function(self._traced)(*args, **kwargs)
-        number = self._ledger.begin()
-        own = self._traced.own_function()
-        if self._max_calls and number > self._max_calls:
-            self._ledger.not_compared(f"after the first {self._max_calls} calls (--calls)")
-            return own(*args, **kwargs)
-        try:
-            call = _Call(self._traced, self._everybody, args, kwargs, self._max_bytes)
-        except NotCopiedError as reason:
-            self._ledger.not_compared(str(reason))
-            del reason
-            return own(*args, **kwargs)
-        outcome = call.run(own, args, kwargs)
-        self._settle(call, number, outcome)
+        with _deeper(calls.frames):
+            if _here.world is not None:
+                # The other run calls a function of the same toggles: it is the other variant there too.
+                return _here.world.function(self._traced)(*args, **kwargs)
+            if _here.is_looking:
+                # A class of the program calls a traced function for being copied or compared.
+                return self._traced.own_function()(*args, **kwargs)
+            return self._compared(args, kwargs)
+
+    def _compared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with _looking():
+            number = self._ledger.begin()
+            own = self._traced.own_function()
+            call = self._prepared(number, args, kwargs)
+        if call is None:
+            with _deeper(1):
+                return own(*args, **kwargs)
+        with _deeper(2):
+            outcome = call.run(own, args, kwargs)
+            self._settle(call, number, outcome)
         try:
             return outcome.given()
         finally:
             # A traceback holds this frame, and with it everything that was copied.
             del outcome, call
 
+    def _prepared(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
+        """The call with everything copied; None, and counted, when it is not to be compared."""
+        if self._max_calls and number > self._max_calls:
+            self._ledger.not_compared(f"after the first {self._max_calls} calls (--calls)")
+            return None
+        try:
+            return _Call(self._traced, self._everybody, args, kwargs, self._max_bytes)
+        except NotCopiedError as reason:
+            self._ledger.not_compared(str(reason))
+            return None
+
     def _settle(self, call: _Call, number: int, outcome: Outcome) -> None:
+        """Run the other variant, and take down what came of both."""
         if isinstance(outcome.error, _INTERRUPTIONS):
             self._ledger.not_compared(f"the call was interrupted by {type(outcome.error).__name__}")
             return
@@ -100,19 +157,24 @@ class Handler:
         if isinstance(other.error, _INTERRUPTIONS):
             self._ledger.not_compared(f"the other run was interrupted by {type(other.error).__name__}")
             raise other.error
-        try:
-            differences = call.differences(outcome, other)
-        except NotComparedError as reason:
-            self._ledger.not_compared(str(reason))
-            return
-        if not differences:
-            self._ledger.equal()
-            return
-        texts = outcome.text, other.text
+        with _looking():
+            try:
+                differences = call.differences(outcome, other)
+            except NotComparedError as reason:
+                self._ledger.not_compared(str(reason))
+                return
+            if differences:
+                self._ledger.differs(self._finding(call, number, (outcome.text, other.text), differences))
+            else:
+                self._ledger.equal()
+
+    def _finding(
+        self, call: _Call, number: int, texts: tuple[str, str], differences: list[Difference]
+    ) -> Finding:
         if not self._traced.continues_fixed:
             texts = texts[1], texts[0]
             differences = [Difference(where, theirs, ours) for where, ours, theirs in differences]
-        self._ledger.differs(Finding(number, call.shown, *texts, tuple(differences)))
+        return Finding(number, call.shown, *texts, tuple(differences))
 
 
 class _Call:
@@ -153,7 +215,7 @@ class _Call:
         randomness.put_back(self._random)
         _here.world = self._world
         try:
-            with muted():
+            with muted(), _deeper(2):
                 return self.run(self._world.function(self._traced), copies, named)
         finally:
             _here.world = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle import engine
 from prtoggle.errors import ActivationError, PrToggleError, TargetModuleError
@@ -13,7 +13,7 @@ from prtoggle.installers import after_load
 from prtoggle.plans.planning import loaded_modules
 from prtoggle.plans.shadows import Request
 from prtoggle.target import ResolvedTarget, split_name
-from prtoggle.trace.calls import HANDLERS
+from prtoggle.trace.calls import HANDLERS, keep_out_of
 from prtoggle.trace.handler import Handler
 from prtoggle.trace.ledger import Ledger
 from prtoggle.trace.traced import Traced
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from prtoggle.spec import Patch, Toggle
     from prtoggle.trace.ledger import Write
     from prtoggle.trace.settings import TraceSettings
+
+
+_COMPILER: Final = "torch._dynamo"
 
 
 class TraceSession:
@@ -59,6 +62,9 @@ class TraceSession:
             module = sys.modules.get(name)
             if module is not None:
                 self._trace(module)
+        after_load.watch(_COMPILER, keep_out_of)
+        if _COMPILER in sys.modules:
+            keep_out_of(sys.modules[_COMPILER])
         os.register_at_fork(after_in_child=self._forked)
 
     def _loaded(self, module: ModuleType) -> None:
@@ -97,7 +103,7 @@ class TraceSession:
         handler = Handler(
             traced, ledger, self._everybody, max_bytes=settings.max_copy, max_calls=settings.calls
         )
-        HANDLERS.append(handler)
+        HANDLERS.append(handler.answer)
         self._everybody.append(traced)
         self._ledgers.append(ledger)
         _exchange(function, traced, len(HANDLERS) - 1)

@@ -319,6 +319,41 @@ def test_a_toggle_that_is_reverted_already_has_nothing_to_compare(
     assert not (here.root / "started").exists()
 
 
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        (
+            {"PRTOGGLE_TRACE": "1"},
+            "is set by `prtoggle trace` for the processes that it starts, and holds something",
+        ),
+        (
+            {"PRTOGGLE_TRACE": '{"toggles": ["1"]}', "PRTOGGLE_REPORT": ""},
+            "is set and PRTOGGLE_REPORT is not",
+        ),
+        ({"PRTOGGLE_TRACE": '{"toggles": ["none"]}'}, "none"),
+    ],
+)
+def test_a_process_that_cannot_do_what_the_variable_says_ends(
+    project: Project, variables: dict[str, str], why: str
+) -> None:
+    done = project.python("-c", "print('went on')", variables=variables)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+    assert f"PRTOGGLE_TRACE={variables['PRTOGGLE_TRACE']} cannot be honoured in process" in done.stderr
+
+
+def test_a_process_that_outlives_the_trace_goes_on_untraced(project: Project) -> None:
+    gone = str(project.root / "gone")
+
+    done = project.python(
+        "-m", "app", variables={"PRTOGGLE_TRACE": '{"toggles": ["1"]}', "PRTOGGLE_REPORT": gone}
+    )
+
+    assert (done.returncode, done.stdout) == (0, "2 6 1\n")
+    assert "this process does not report" in done.stderr
+
+
 def test_a_function_of_the_program_itself_ends_it(project: Project) -> None:
     done = project.prtoggle("trace", "main", "--", sys.executable, "-m", "app")
 

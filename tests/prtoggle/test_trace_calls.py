@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import sys
 import threading
 from typing import Any
 
@@ -299,6 +300,41 @@ def test_recursion_compares_each_call_of_the_program_and_none_of_the_other_run(m
         ("3", "3", "6"),
     ]
     assert account.counts()["calls"] == 4
+
+
+def test_a_program_can_recurse_as_deep_as_without_tracing(modules: Modules) -> None:
+    text = "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\n"
+    module, account = traced(
+        modules,
+        text,
+        ("return 0 if n == 0 else 1 + f(n - 1)", "return 0 if n == 0 else 2 + f(n - 1)"),
+        calls=2,
+    )
+    limit = sys.getrecursionlimit()
+    depth = limit - len(inspect.stack(0)) - 30
+
+    assert module.f(depth) == depth
+
+    assert sys.getrecursionlimit() == limit
+    assert told(account) == [(str(depth - 1), str(2 * depth - 2)), (str(depth), str(2 * depth))]
+    with pytest.raises(RecursionError):
+        module.f(3 * limit)
+    assert sys.getrecursionlimit() == limit
+
+
+def test_a_function_that_copying_calls_is_not_traced_meanwhile(modules: Modules) -> None:
+    text = (
+        "class State:\n    def __init__(self):\n        self.x = 1\n\n    def __getstate__(self):\n"
+        "        return {'x': self.x}\n"
+    )
+    module, account = traced(
+        modules, text, ("return {'x': self.x}", "return {'y': self.x}"), name="State.__getstate__"
+    )
+
+    assert module.State().__getstate__() == {"x": 1}
+
+    assert account.counts()["calls"] == 1
+    assert account.places == [("result['x']", "1", "nothing")]
 
 
 def test_the_other_run_has_every_target_of_the_toggle_reverted(modules: Modules) -> None:
