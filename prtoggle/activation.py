@@ -66,6 +66,8 @@ class _Session:
     started = False
     #: Whether somebody else tells of modules that were never found.
     hosted = False
+    #: Whether anybody listens to what is reached.
+    observed = False
 
 
 def parse_ids(text: str) -> list[str]:
@@ -109,6 +111,11 @@ def activate_from_environment() -> None:
         fail(error)
 
 
+def is_observed() -> bool:
+    """Whether it is known of every toggle that is reverted for the whole process whether it was reached."""
+    return _Session.observed
+
+
 def unfound_by_now() -> dict[str, str]:
     """Toggle to what is missing, where no finder knows a target's module; whoever asks has to tell it."""
     _Session.hosted = True
@@ -125,6 +132,7 @@ def activate_session(ids: Iterable[str]) -> None:
     active = [toggle.id for toggle in activated()]
     asked = [toggle_id for toggle_id in ids if toggle_id not in active]
     if asked:
+        _Session.observed = _Session.observed or not active
         _activate(asked)
         os.environ[TOGGLES] = ",".join([*active, *asked])
 
@@ -212,10 +220,10 @@ def _activate(ids: Sequence[str]) -> None:
         atexit.register(_verify_at_exit)
         atexit.register(_tell_unfound)
     _Session.ids.update(ids)
-    if _Session.reporter is not None:
+    if _Session.observed:
         reach.start()
     with program_folder_on_path():
-        handle = engine.revert(toggles, origin="env", observe=_Session.reporter is not None)
+        handle = engine.revert(toggles, origin="env", observe=_Session.observed)
     _Session.handles.append(handle)
     import_failure.watch(_modules_on_the_way(toggles), _import_failed)
     os.environ[CATALOGUES] = catalogue_folders(catalog)
@@ -257,6 +265,7 @@ def _start_report() -> None:
         _write_all(2, f"prtoggle: {REPORT}={folder} is not a folder; this process does not report\n".encode())
         return
     _Session.reporter = Reporter(folder)
+    _Session.observed = True
     engine.subscribe(_record)
     # A compiler may be loaded after the last event.
     atexit.register(_record_caches)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     import prtoggle as api
+    from prtoggle.pytest_account import SessionAccount
 
 _MARKED: Final = pytest.StashKey["api.Handle"]()
 
@@ -93,6 +94,10 @@ def pytest_configure(config: pytest.Config) -> None:
         capture = config.pluginmanager.getplugin("capturemanager")
         if capture is not None:
             activation.before_exit.append(lambda: capture.suspend_global_capture(in_=True))
+        if activation.activated():
+            from prtoggle.pytest_account import SessionAccount  # noqa: PLC0415 (for a session with toggles)
+
+            config.pluginmanager.register(SessionAccount(), "prtoggle-account")
 
 
 def pytest_report_header() -> str | None:
@@ -124,22 +129,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.config.pluginmanager.register(GuardItems(), "prtoggle-guards")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Says which tests notice the fixes that are out for the whole session."""
-    activation = sys.modules.get("prtoggle.activation")
-    ids = ", ".join(toggle.id for toggle in activation.activated()) if activation else ""
-    if not ids:
-        return
-    failed = [report for report in terminalreporter.getreports("failed") if report.when == "call"]
-    num_tests = len(failed) + len(terminalreporter.getreports("passed"))
-    terminalreporter.section(f"prtoggle: {ids} reverted")
-    if not failed:
-        terminalreporter.line(f"None of {num_tests} tests notices that {ids} is reverted.", yellow=True)
-        return
-    verb = "notices" if len(failed) == 1 else "notice"
-    terminalreporter.line(f"{len(failed)} of {num_tests} tests {verb} that {ids} is reverted:")
-    for report in failed:
-        terminalreporter.line(f"  {report.nodeid}")
+    account: SessionAccount | None = config.pluginmanager.getplugin("prtoggle-account")
+    if account is not None:
+        ids = ", ".join(toggle.id for toggle in sys.modules["prtoggle.activation"].activated())
+        terminalreporter.section(f"prtoggle: {ids} reverted")
+        account.tell(terminalreporter)
 
 
 @pytest.hookimpl(tryfirst=True)
