@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.drift.candidates import Evidence, Wanted, package_files, search
-from prtoggle.drift.edit_maker import edits_between
+from prtoggle.drift.carried import carry_over
+from prtoggle.drift.edit_maker import edits_between, same_code
 from prtoggle.drift.functions import Definition, definition_at
-from prtoggle.drift.merging import dedented, indented, merge_lines
+from prtoggle.drift.merging import Merged, dedented, indented, merge_lines
 from prtoggle.edits import edit_module, merge, plan_patch
 from prtoggle.errors import EditOverlapError, PrToggleError
 from prtoggle.forge.fix import LeftOut
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from prtoggle.drift.merging import Merged
     from prtoggle.forge.fix import Fix, FixedFile
     from prtoggle.forge.units import Comparison, FunctionUnit
     from prtoggle.source.splices import Splice
@@ -203,7 +203,14 @@ def merged_function(fixed: Sequence[str], today: Sequence[str], before: Sequence
         [line.rstrip("\r\n") + newline for line in dedented(text)[1]] for text in (fixed, before)
     )
     ours = [line.rstrip("\r\n") + newline for line in ours]
-    return merge_lines(with_fix, ours, without), base
+    merged = merge_lines(with_fix, ours, without)
+    if not merged.clean:
+        # A later commit may have laid the fix's own lines out anew, and changed nothing.
+        texts = ["".join(lines) for lines in (with_fix, without, ours)]
+        carried = carry_over(*texts) if same_code(texts[0], texts[2]) else None
+        if carried is not None:
+            merged = Merged(split_lines(carried), (), 1, 0)
+    return merged, base
 
 
 def _elsewhere(unit: FunctionUnit, today: _Today) -> tuple[_Today, Definition | None, tuple[str, ...]]:
@@ -227,13 +234,18 @@ def _elsewhere(unit: FunctionUnit, today: _Today) -> tuple[_Today, Definition | 
 def _conflict(merged: Merged) -> str:
     """What a person would see of the first conflict, in one line."""
     conflict = merged.conflicts[0]
-    line = next((line.strip() for line in conflict.ours if line not in conflict.base), "")
-    changed = f"now reads {line!r}" if line else "is gone"
-    return f"was changed later on the fix's own lines: what the fix made {_first(conflict.base)} {changed}"
+    gone, came = _only(conflict.base, conflict.ours), _only(conflict.ours, conflict.base)
+    if gone and came:
+        what = f"what the fix made {gone!r} now reads {came!r}"
+    else:
+        what = f"{came!r} was put in among them" if came else f"what the fix made {gone!r} is gone"
+    return f"was changed later on the fix's own lines: {what}"
 
 
-def _first(lines: Sequence[str]) -> str:
-    return repr(next((line.strip() for line in lines if line.strip()), ""))
+def _only(lines: Sequence[str], others: Sequence[str]) -> str:
+    """The first line that the others do not have, whatever its indentation; empty without one."""
+    there = {line.strip() for line in others}
+    return next((line.strip() for line in lines if line.strip() and line.strip() not in there), "")
 
 
 def _loose(

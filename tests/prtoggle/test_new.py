@@ -13,7 +13,7 @@ import pytest
 from prtoggle.cli import main
 from prtoggle.loader import load_text
 from prtoggle.static_check import SourceCache, plan_modules
-from tests.prtoggle.fix_history import GIT_ENVIRONMENT, fixed_history
+from tests.prtoggle.fix_history import GIT_ENVIRONMENT, History, fixed_history
 
 PACKAGE = "fxh_project"
 
@@ -236,6 +236,31 @@ def test_a_diff_is_as_good_as_a_commit(new, history, tmp_path, how):
     assert status == 0, err
     toggle = load_text(out, "draft", default_id=None)
     assert (toggle.id, toggle.targets) == ("copy-less", (f"{PACKAGE}.kernels.copy_kernel",))
+
+
+def test_a_fix_that_was_laid_out_anew_since_is_taken_out(tmp_path, monkeypatch, capsys):
+    for name, value in GIT_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    history = History(tmp_path / "repository")
+    module = f"{PACKAGE}_layout.py"
+    history.write(module, "def width(n, page):\n    base = n\n    return base * page\n")
+    history.commit("Start")
+    history.replace(module, "    base = n\n", "    base = max(n, 1) + page\n")
+    history.commit("Leave room (#7)")
+    history.replace(module, "max(n, 1) + page\n", "(\n        max(n, 1)\n        + page  # room\n    )\n")
+    history.commit("Lay it out")
+    monkeypatch.chdir(history.root)
+    monkeypatch.syspath_prepend(history.root)
+
+    assert main(["new", "--commit", history.sha(7), "-o", "-"]) == 0
+
+    toggle = load_text(capsys.readouterr().out, "draft", default_id=None)
+    (edited,) = plan_modules(toggle, SourceCache())
+    assert body(edited.edited, "width") == "def width(n, page):\n    base = n\n    return base * page"
+
+    history.replace(module, "+ page  # room", "+ page + 1  # room")
+    assert main(["new", "--commit", history.sha(7), "-o", "-"]) == 1
+    assert "what the fix made 'base = max(n, 1) + page' now reads 'base = ('" in capsys.readouterr().err
 
 
 def test_a_diff_that_neither_stands_nor_has_blobs_is_refused(new, history, tmp_path):
