@@ -9,16 +9,17 @@ names that can be bound anew. Any other reading at import time (`DOUBLE = NAME *
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from prtoggle.errors import UnsupportedTargetError
+from prtoggle.installers.class_making import derived, may_read, taken_by
 from prtoggle.installers.import_time import ImportTime, aliases, import_time
+from prtoggle.installers.stands_for import StandsFor, evaluated_text, read_by_text, resolved
 from prtoggle.source.source_text import decode_source
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class _Search:
         self._bindings = [origin]
         self._sources: dict[str, _ModuleSource] = {}
         self._result = EarlyBindings()
+        self._classes: dict[type, re.Pattern[bytes]] = {}
 
     def run(self) -> EarlyBindings:
         readings: set[Reading] = set()
@@ -83,7 +85,7 @@ class _Search:
                 if (source := self._source(module, binding)) is not None:
                     for bound, reading in source.bound_from(binding):
                         self._add(bound)
-                        if reading is not None and not self._holds(bound):
+                        if reading is not None and not self._follows(bound):
                             readings.add(reading)
                     readings.update(source.readings(binding))
         self._result.readings = sorted(readings, key=lambda reading: (reading.module, reading.line))
@@ -98,12 +100,30 @@ class _Search:
     def _holds(self, binding: _Binding) -> bool:
         return vars(binding.owner).get(binding.name) is self._old
 
+    def _follows(self, binding: _Binding) -> bool:
+        """Whether binding the name anew reaches everything that has come of it there."""
+        taken = isinstance(binding.owner, type) and taken_by(binding.owner, binding.name) is not None
+        return self._holds(binding) and not taken
+
     def _source(self, module: ModuleType, binding: _Binding) -> _ModuleSource | None:
         """The module's statements, where its text has the name in it or may take it by a star import."""
         source = self._sources.get(module.__name__)
         if source is None:
             source = self._sources[module.__name__] = _ModuleSource(module)
-        return source if source.mentions(binding) else None
+        return source if source.mentions(binding, self._class_names(binding.owner)) else None
+
+    def _class_names(self, owner: ModuleType | type) -> re.Pattern[bytes] | None:
+        """Finds the names that the class, or one that derives from it, goes by in any module."""
+        if not isinstance(owner, type):
+            return None
+        if owner not in self._classes:
+            kinds = {owner, *derived(owner)}
+            ids = {id(kind) for kind in kinds}
+            names = {kind.__name__ for kind in kinds}
+            for module in _modules():
+                names.update(name for name, value in list(vars(module).items()) if id(value) in ids)
+            self._classes[owner] = re.compile(rb"\b(%s)\b" % "|".join(map(re.escape, names)).encode())
+        return self._classes[owner]
 
 
 class _ModuleSource:
@@ -114,16 +134,20 @@ class _ModuleSource:
         self._bytes = _read(module)
         self._lines: list[str] = []
         self._visits: ImportTime | None = None
+        self._names: StandsFor | None = None
 
-    def mentions(self, binding: _Binding) -> bool:
-        """Whether the text may take the binding's value: quick, and never wrongly no."""
+    def mentions(self, binding: _Binding, classes: re.Pattern[bytes] | None) -> bool:
+        """Whether the text may take the binding's value: quick, and never wrongly no.
+
+        `classes` finds the names of the class that the binding is in.
+        """
         if binding.owner is self._module:
             return True
         text, name = self._bytes, binding.name.encode()
         if isinstance(binding.owner, type):
-            return name in text and (
-                binding.owner.__module__ == self._module.__name__ or _has(rb"\.\s*" + name + rb"\b", text)
-            )
+            is_home = binding.owner.__module__ == self._module.__name__
+            is_read = is_home or (name in text and _has(rb"[.\"']\s*" + name + rb"\b", text))
+            return name in text and is_read and (classes is None or classes.search(text) is not None)
         last = binding.owner.__name__.rpartition(".")[2].encode()
         if name in text and _has(rb"\b" + name + rb"\b", text) and self._knows(binding.owner, last):
             return True
@@ -181,6 +205,30 @@ class _ModuleSource:
             if in_class and self._is_from(imported, binding):
                 yield self._reading(imported.lineno)
 
+        yield from self._readings_by_text(binding)
+        if isinstance(binding.owner, type) and binding.owner.__module__ == self._module.__name__:
+            for decorator in self._visited.decorators.get(tuple(binding.owner.__qualname__.split(".")), ()):
+                called = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if any(may_read(found, binding.name) for found in self._stands_for(called)):
+                    yield self._reading(decorator.lineno)
+
+    def _readings_by_text(self, binding: _Binding) -> Iterator[Reading]:
+        """Uses by a name that is a string: `getattr`, a look-up in a namespace, evaluated text."""
+        word = rf"\b{re.escape(binding.name)}\b"
+        for asked, statement in self._visited.asked:
+            if isinstance(asked, ast.Call) and re.search(word, evaluated_text(asked)):
+                yield self._reading(asked.lineno)
+                continue
+            read = read_by_text(asked)
+            if read is None or read[1].rpartition(".")[2] != binding.name:
+                continue
+            if read[0] is None:
+                found = binding.owner in (self._module, self._scope_of(statement))
+            else:
+                found = self._is_of(self._stands_for(read[0]), binding) or "." in read[1]
+            if found:
+                yield self._reading(asked.lineno)
+
     def _reading(self, line: int, *, is_binding: bool = False) -> Reading:
         return Reading(self._module.__name__, line, self._lines[line - 1].strip(), is_binding)
 
@@ -192,12 +240,7 @@ class _ModuleSource:
         return owner if isinstance(owner, (ModuleType, type)) else None
 
     def _is_from(self, statement: ast.ImportFrom, binding: _Binding) -> bool:
-        package = self._module.__spec__.parent if self._module.__spec__ else self._module.__package__
-        relative = "." * statement.level + (statement.module or "")
-        try:
-            name = importlib.util.resolve_name(relative, package)
-        except ImportError:
-            return False
+        name = resolved(self._module, "." * statement.level + (statement.module or ""))
         names = {alias.name for alias in statement.names}
         return sys.modules.get(name) is binding.owner and bool(names & {binding.name, "*"})
 
@@ -209,29 +252,26 @@ class _ModuleSource:
                 self._scope_of(statement),
             )
         assert isinstance(expression, ast.Attribute), expression
-        if expression.attr != binding.name:
-            return False
-        base = _static(expression.value, self._module)
-        if isinstance(base, type) and isinstance(binding.owner, type):
-            return next((kind for kind in base.__mro__ if binding.name in vars(kind)), None) is binding.owner
-        return base is binding.owner
+        return expression.attr == binding.name and self._is_of(self._stands_for(expression.value), binding)
+
+    def _stands_for(self, expression: ast.expr) -> list[object]:
+        if self._names is None:
+            self._names = StandsFor(self._module, self._visited)
+        return self._names.of(expression)
+
+    def _is_of(self, bases: list[object], binding: _Binding) -> bool:
+        """Whether an attribute of that name, of one of `bases`, is the binding."""
+        if not isinstance(binding.owner, type):
+            return any(base is binding.owner for base in bases)
+        return any(
+            next((kind for kind in base.__mro__ if binding.name in vars(kind)), None) is binding.owner
+            for base in bases
+            if isinstance(base, type)
+        )
 
 
 def _has(pattern: bytes, text: bytes) -> bool:
     return re.search(pattern, text) is not None
-
-
-def _static(expression: ast.expr, module: ModuleType) -> Any:
-    """What a dotted name in the module stands for, read from `__dict__`s; None when that cannot be told."""
-    if isinstance(expression, ast.Name):
-        return vars(module).get(expression.id)
-    if not isinstance(expression, ast.Attribute):
-        return None
-    base = _static(expression.value, module)
-    if isinstance(base, type):
-        owner = next((kind for kind in base.__mro__ if expression.attr in vars(kind)), base)
-        return vars(owner).get(expression.attr)
-    return vars(base).get(expression.attr) if isinstance(base, ModuleType) else None
 
 
 def _modules() -> list[ModuleType]:

@@ -45,6 +45,9 @@ class Place:
             container.cell_contents = value
         elif isinstance(container, type):
             setattr(container, self.key, value)
+            if vars(container).get(self.key) is not value:
+                # The metaclass makes something else of what is set.
+                type.__setattr__(container, self.key, value)
         else:
             container[self.key] = value
 

@@ -19,6 +19,7 @@ from prtoggle.definitions import locate
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import AlreadyRevertedError, RestoreError, UnsupportedTargetError
 from prtoggle.installers import early_binding, holders
+from prtoggle.installers.class_making import taken_by
 from prtoggle.installers.triton_jit import forget_global
 from prtoggle.live import find_attribute
 
@@ -179,22 +180,10 @@ def _refuse_kind(owner: ModuleType | type, name: str, held: Any, target: str) ->
         instead = (
             f"it is a member of the enumeration {owner.__name__}, which lets none be replaced; {_AT_LOAD}"
         )
-    elif isinstance(owner, type) and name in _fields(owner):
-        instead = (
-            f"it is the default of a field, which the __init__ made from it has taken already; {_AT_LOAD}"
-        )
+    elif isinstance(owner, type) and (taken := taken_by(owner, name)) is not None:
+        instead = f"{taken}; {_AT_LOAD}"
     if instead:
         raise UnsupportedTargetError(f"{target} cannot be given a value: {instead}.", target=target)
-
-
-def _fields(owner: type) -> list[str]:
-    """Names that a class decorator or base class has made fields of: dataclasses, attrs, pydantic."""
-    names: list[str] = []
-    for attribute in ("__dataclass_fields__", "__pydantic_fields__", "model_fields"):
-        fields = vars(owner).get(attribute)
-        names += fields if isinstance(fields, dict) else ()
-    attrs = vars(owner).get("__attrs_attrs__", ())
-    return names + [getattr(field, "name", "") for field in attrs]
 
 
 def _literal_of(source: str, qualname: str, target: str) -> object:

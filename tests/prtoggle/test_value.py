@@ -164,6 +164,39 @@ def test_a_number_of_its_own_stays_in_other_modules(target: ModuleType, modules:
         "from {0} import LIMIT\nLIMIT = LIMIT + 1",
         "class K:\n    from {0} import LIMIT",
         "import {0}\npair = (lambda n={0}.LIMIT: n, 1)",
+        # By a module's name that is gone, or holds another module now.
+        "import {0} as _other\nDOUBLE = _other.LIMIT * 2\ndel _other",
+        "import sys\nimport {0} as _other\nDOUBLE = _other.LIMIT * 2\n_other = sys",
+        "import {0}\n_other = {0}\nDOUBLE = _other.LIMIT * 2\ndel _other",
+        "import importlib\n_other = importlib.import_module('{0}')\nDOUBLE = _other.LIMIT * 2\ndel _other",
+        "import sys\nimport {0}\nDOUBLE = sys.modules['{0}'].LIMIT * 2",
+        "DOUBLE = __import__('{0}').LIMIT * 2",
+        # By its own name as a string.
+        "import {0}\nCOPY = getattr({0}, 'LIMIT')",
+        "import {0}\nCOPY = vars({0})['LIMIT']",
+        "import {0}\nCOPY = {0}.__dict__['LIMIT'] * 2",
+        "import {0}\nCOPY = {0}.__dict__.get('LIMIT')",
+        "from {0} import LIMIT\nCOPY = globals()['LIMIT'] * 2",
+        "import operator\nimport {0}\nCOPY = operator.attrgetter('LIMIT')({0})",
+        "import {0}\nCOPY = eval('{0}.LIMIT * 2')",
+        # In an annotation, which a class decorator or base class may evaluate.
+        "import {0}\nfrom typing import Annotated\n\n\nclass K:\n    x: Annotated[int, {0}.LIMIT]",
+        # In a class whose making takes it.
+        "import dataclasses\nimport {0}\n\n\n@dataclasses.dataclass\nclass K:\n    mosts: int = {0}.LIMIT",
+        (
+            "import {0}\n\n\nclass Base:\n    def __init_subclass__(cls):\n        cls.double = cls.mosts * 2\n"
+            "\n\nclass K(Base):\n    mosts = {0}.LIMIT"
+        ),
+        (
+            "import {0}\n\n\nclass Meta(type):\n    def __new__(meta, name, bases, space):\n"
+            "        space['double'] = space.get('mosts', 0) * 2\n"
+            "        return super().__new__(meta, name, bases, space)\n"
+            "\n\nclass K(metaclass=Meta):\n    mosts = {0}.LIMIT"
+        ),
+        (
+            "import {0}\n\n\ndef doubled(kind):\n    return helped(kind)\n\n\ndef helped(kind):\n"
+            "    kind.double = kind.mosts * 2\n    return kind\n\n\n@doubled\nclass K:\n    mosts = {0}.LIMIT"
+        ),
     ],
 )
 def test_a_use_at_import_time_is_a_refusal_that_says_where(
@@ -176,6 +209,80 @@ def test_a_use_at_import_time_is_a_refusal_that_says_where(
         plan(target, "LIMIT", 64)
 
     assert everything(target, user) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os\nimport {0}\nOWN = os.environ.get('LIMIT', {0}.TABLE)\n__all__ = ['LIMIT']\n",
+        "import {0}\nif hasattr({0}, 'LIMIT'):\n    FOUND = True\n",
+        "import {0}\nOWN = dict(LIMIT=1)['LIMIT']\n",
+        # Classes whose making takes nothing of it.
+        "import dataclasses\nimport {0}\n\n\n@dataclasses.dataclass\nclass K:\n    b: int = 1\n    mosts = {0}.LIMIT\n",
+        "import abc\nimport {0}\n\n\nclass K(abc.ABC):\n    mosts = {0}.LIMIT\n",
+        "import typing\nimport {0}\n\n\nclass K(typing.Generic[typing.TypeVar('T')]):\n    mosts = {0}.LIMIT\n",
+        (
+            "import {0}\nknown = {}\n\n\nclass Base:\n    def __init_subclass__(cls):\n"
+            "        known[cls.__name__] = cls\n\n\nclass K(Base):\n    mosts = {0}.LIMIT\n"
+        ),
+        (
+            "import {0}\n\n\nclass Meta(type):\n    def __new__(meta, name, bases, space):\n"
+            "        return super().__new__(meta, name, bases, space)\n"
+            "\n\nclass K(metaclass=Meta):\n    mosts = {0}.LIMIT\n"
+        ),
+        "import {0}\n\n\ndef kept(kind):\n    return kind\n\n\n@kept\nclass K:\n    mosts = {0}.LIMIT\n",
+    ],
+)
+def test_what_only_looks_like_a_use_is_no_refusal(target: ModuleType, modules: Modules, line: str) -> None:
+    user = modules.load(line)
+    step = plan(target, "LIMIT", 64)
+
+    step.install()
+    assert vars(target)["LIMIT"] == 64
+    assert not hasattr(user, "Held") or user.Held.mosts == 64
+
+    step.restore()
+    assert vars(target)["LIMIT"] == 128
+    assert not hasattr(user, "Held") or user.Held.mosts == 128
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("class Held:\n    breadth = 5\n\n    def __init_subclass__(cls):\n        cls.double = cls.breadth * 2\n\n\nclass S(Held):\n    pass\n",
+         r"Held.__init_subclass__ may have read it when the class was made"),
+        ("class Meta(type):\n    def __init__(cls, *given):\n        cls.double = cls.breadth * 2\n\n\nclass Held(metaclass=Meta):\n    breadth = 5\n",
+         r"Meta.__init__ may have read it when the class was made"),
+        (("class Meta(type):\n    def __new__(meta, name, bases, space):\n        made = {k: v for k, v in space.items()}\n"
+         "        return super().__new__(meta, name, bases, made | {'twice': made})\n\n\nclass Held(metaclass=Meta):\n    breadth = 5\n"),
+         r"Meta.__new__ may have read it when the class was made"),
+        ("def doubled(kind):\n    kind.double = kind.breadth * 2\n    return kind\n\n\n@doubled\nclass Held:\n    breadth = 5\n", r"line 6: @doubled"),
+        ("class Held:\n    __slots__ = breadth = ('a',)\n", r"Held.breadth was used|laid out"),
+    ],
+)  # fmt: skip
+def test_a_class_attribute_that_the_making_of_the_class_has_read_is_a_refusal(
+    modules: Modules, text: str, words: str
+) -> None:
+    module = modules.load(text)
+    qualname = "Held.__slots__" if "__slots__" in text else "Held.breadth"
+    before = everything(module, module.Held)
+
+    with pytest.raises(UnsupportedTargetError, match=words):
+        plan(module, qualname, 9 if qualname == "Held.breadth" else ["b"])
+
+    assert everything(module, module.Held) == before
+
+
+def test_a_metaclass_that_makes_something_else_of_what_is_set_does_not_come_between(modules: Modules) -> None:
+    module = modules.load(
+        "class Meta(type):\n    def __setattr__(cls, name, value):\n        super().__setattr__(name, value * 2)\n"
+        "\n\nclass K(metaclass=Meta):\n    size = 5\n"
+    )
+    step = plan(module, "K.size", 9)
+    step.install()
+    assert module.K.size == 9
+    step.restore()
+    assert module.K.size == 5
 
 
 @pytest.mark.parametrize(
