@@ -30,6 +30,7 @@ from prtoggle.bisect.verdicts import checked_rules
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
 from prtoggle.cli.bisect_view import RunLines, counted, print_answer, print_start
+from prtoggle.cli.command_words import RunsCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ class Settings:
     logs: Path | None
 
 
-@click.command("bisect")
+@click.command("bisect", cls=RunsCommand)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option("--toggles", default=EVERYTHING, help="all, or a comma list of ids and tag:NAME.")
 @click.option("--except", "excluded", default="", metavar="IDS", help="Toggles that stay out of it.")

@@ -16,6 +16,7 @@ from prtoggle import report
 from prtoggle.activation import CATALOGUES, REPORT, TOGGLES, catalogue_folders, parse_ids
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
+from prtoggle.cli.command_words import RunsCommand, refuse_ids_in_command
 from prtoggle.cli.run_summary import Summary
 from prtoggle.errors import ActivationError
 from prtoggle.static_check import SourceCache, check_toggle
@@ -34,7 +35,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 LEFT_TO_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
 
 
-@click.command("run")
+@click.command("run", cls=RunsCommand)
 @click.argument("ids")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option(
@@ -49,6 +50,7 @@ def run_command(ids: str, command: tuple[str, ...], json_file: Path | None, *, r
     """
     catalog = Catalog.discover()
     toggles = catalog.select(_asked_for(ids))
+    refuse_ids_in_command(ids, command, catalog.ids())
     refuse_what_does_not_fit(toggles, catalog.ids())
     with tempfile.TemporaryDirectory(prefix="prtoggle-report-") as folder:
         status = run_to_its_end(command, _environment(toggles, catalog, folder))

@@ -14,6 +14,7 @@ from prtoggle import report
 from prtoggle.activation import CATALOGUES, REPORT, TOGGLES, catalogue_folders, parse_ids
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
+from prtoggle.cli.command_words import RunsCommand, refuse_ids_in_command
 from prtoggle.cli.run import NOT_ACTIVATED, NOT_REACHED, refuse_what_does_not_fit, run_to_its_end
 from prtoggle.cli.trace_report import print_summary
 from prtoggle.cli.trace_summary import TraceSummary
@@ -47,7 +48,7 @@ class _Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
         return int(digits) * _SIZES[unit.removesuffix("IB")]
 
 
-@click.command("trace")
+@click.command("trace", cls=RunsCommand)
 @click.argument("ids")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option(
@@ -98,6 +99,7 @@ def trace_command(
     """
     catalog = Catalog.discover()
     toggles = catalog.select(_asked_for(ids))
+    refuse_ids_in_command(ids, command, catalog.ids())
     refuse_what_does_not_fit(toggles, catalog.ids())
     _refuse_what_cannot_be_traced(toggles)
     settings = TraceSettings(
