@@ -147,6 +147,9 @@ class Comparison:
 
     def _sequence(self, where: str, ours: Any, theirs: Any) -> Difference | None:
         for at, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+            # Long lists of numbers are what is compared most; they need no text for each place.
+            if type(one) in CONSTANTS and type(one) is type(other) and one == other:
+                continue
             found = self._differs(f"{where}[{at}]", one, other)
             if found is not None:
                 return found
@@ -168,8 +171,10 @@ class Comparison:
                 f"list({where}.values())", list(ours.values()), list(theirs.values())
             )
         for key in {**ours, **theirs}:
-            place = f"{where}[{shorten(key)}]"
-            found = self._pair(place, ours.get(key, MISSING), theirs.get(key, MISSING))
+            one, other = ours.get(key, MISSING), theirs.get(key, MISSING)
+            if type(one) in CONSTANTS and type(one) is type(other) and one == other:
+                continue
+            found = self._pair(f"{where}[{shorten(key)}]", one, other)
             if found is not None:
                 return found
         if list(ours) != list(theirs):

@@ -147,14 +147,14 @@ class Copier:
     def _copied_list(self, value: list[Any]) -> list[Any]:
         made: list[Any] = []
         self._remember(value, made)
-        made.extend(self._copied(item) for item in value)
+        made.extend(item if type(item) in CONSTANTS else self._copied(item) for item in value)
         return made
 
     def _copied_dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         self._remember(value, made)
         for key, item in value.items():
-            made[self._copied(key)] = self._copied(item)
+            made[self._copied(key)] = item if type(item) in CONSTANTS else self._copied(item)
         return made
 
     def _copied_tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
