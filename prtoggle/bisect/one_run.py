@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 GRACE_SECONDS: Final = 5.0
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_LENGTH: Final = 300
+#: Bytes of the output's end that hold the line which tells why a run failed.
+_ENOUGH: Final = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def run_job(job: Job, group: ProcessGroup | None = None) -> RunRecord:
         with log.open("wb") as output:
             status, timed_out = _execute(group, job, environ, output.fileno())
         seconds = time.monotonic() - started
-        text = _ESCAPE.sub("", log.read_text(encoding="utf-8", errors="replace"))
+        text = _text(log, whole=bool(job.rules.match))
         reports = report.read(folder / "reports")
         if job.log:
             shutil.copyfile(log, job.log)
@@ -153,6 +155,14 @@ def _execute(group: ProcessGroup, job: Job, environ: Mapping[str, str], output: 
         group.send(signal.SIGKILL)
         process.wait()
     return status, timed_out
+
+
+def _text(log: Path, *, whole: bool) -> str:
+    """What a run printed, without colours; its end only, unless all of it is looked at."""
+    with log.open("rb") as file:
+        if not whole:
+            file.seek(max(0, log.stat().st_size - _ENOUGH))
+        return _ESCAPE.sub("", file.read().decode("utf-8", errors="replace"))
 
 
 def _telling_line(text: str) -> str:

@@ -225,7 +225,8 @@ def _doubts(answer: Answer) -> Iterable[Line]:
         )
         yield f"{text}, and {counted(sure.passed, 'set')} passed {sure.repeat} of {sure.repeat}", ""
     for toggles, reason in answer.unresolved.items():
-        yield f"cannot say: {listed(answer.space, toggles)}: {reason.splitlines()[0]}", "yellow"
+        what = listed(answer.space, toggles)
+        yield f"cannot say: {what} reverted: {reason.splitlines()[0]}", "yellow"
 
 
 def _cost(answer: Answer) -> str:

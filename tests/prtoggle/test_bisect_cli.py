@@ -240,7 +240,7 @@ def test_runs_that_take_too_long_cannot_say_and_are_searched_around(search):
 
     assert done.returncode == 0, done.stderr
     assert search.ids == ["1007"]
-    assert "cannot say: 1001, 1007: time limit" in done.stdout
+    assert "cannot say: 1001, 1007 reverted: time limit" in done.stdout
     assert search.answer()["unresolved"] == [
         {"reverted": ["1001", "1007"], "reason": "time limit"},
         {"reverted": ["1001"], "reason": "time limit"},

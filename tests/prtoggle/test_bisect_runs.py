@@ -190,6 +190,13 @@ def test_the_output_is_kept_on_request_and_its_telling_line_always(tmp_path):
     assert log.read_text() == text
 
 
+def test_a_match_is_looked_for_in_all_of_a_long_output():
+    code = "print('needle'); print('x' * 99, *range(30000), sep='\\n')"
+    found = run(sys.executable, "-c", code, rules=Rules("^needle"))
+    assert (found.verdict, found.last_line) == (FAIL, "29999")
+    assert run(sys.executable, "-c", code, rules=Rules("^noodle")).verdict is PASS
+
+
 def test_a_cancelled_run_ends_at_once(tmp_path):
     for early in (True, False):
         group = ProcessGroup()
