@@ -10,8 +10,7 @@ from __future__ import annotations
 import __future__
 
 import re
-import sys
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ FUTURE_FLAGS: Final = sum(
     for name in __future__.all_feature_names
     if (flag := getattr(__future__, name).compiler_flag) > 0xFFFF
 )
-
-_HAS_DOCSTRING: Final = 0x4000000
 
 # Values that know where they were defined.
 _NAMED: Final = frozenset({FunctionType, BuiltinFunctionType, type})
@@ -53,11 +50,9 @@ def nested_codes(code: CodeType) -> list[CodeType]:
 
 def docstring(code: CodeType) -> str | None:
     """The docstring that a function made from `code` gets; None without one."""
-    # Python 3.13 marks a docstring by a flag, before that it is a first constant that is text.
-    if not code.co_consts or (sys.version_info >= (3, 13) and not code.co_flags & _HAS_DOCSTRING):
-        return None
-    first = code.co_consts[0]
-    return first if isinstance(first, str) else None
+    # Which constant it is, and how it is marked, differs between versions: a function knows.
+    cells = tuple(CellType() for _ in code.co_freevars)
+    return FunctionType(code, {}, None, None, cells).__doc__
 
 
 def last_line(code: CodeType) -> int:
