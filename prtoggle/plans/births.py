@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.source.splices import merge
 
 if TYPE_CHECKING:
-    from types import CodeType
+    from types import CodeType, FunctionType
 
     from prtoggle.installers.base import Spot
+    from prtoggle.live import Trail
     from prtoggle.plans.sites import Site
     from prtoggle.plans.slots import Slot
     from prtoggle.source.source_text import ModuleSource
@@ -46,6 +47,16 @@ class Unit:
         return merge([splice for splices in (self.splices or {}).values() for splice in splices])
 
 
+class Witness(NamedTuple):
+    """What a name led to when its module had run with an edit: the function, where it is one of a unit."""
+
+    target: str
+    qualname: str
+    trail: Trail
+    function: FunctionType | None
+    unit: Unit | None
+
+
 @dataclass(slots=True, eq=False)
 class Birth:
     """One load of a module's edited source; newlines are normalised."""
@@ -63,6 +74,8 @@ class Birth:
     rewritten: bool = False
     # Whether the module that this code was given to has run to its end, and was looked at.
     verified: bool = False
+    # What each toggle had come to then.
+    witnesses: dict[Slot, list[Witness]] = field(default_factory=dict)
     # The toggles that were restored since.
     put_back: set[Slot] = field(default_factory=set)
     # The file as it was found then: absolute, links resolved.
@@ -117,6 +130,8 @@ class Births:
 
     def of_path(self, path: str) -> Birth | None:
         """The last load of that file with edits."""
+        if not self._births:
+            return None
         # A loader may have been given a relative path, and the program may have changed its folder since.
         real = os.path.realpath(path)
         return next(
