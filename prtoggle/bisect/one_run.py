@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 #: How long a process group that was told to end may take over it.
 GRACE_SECONDS: Final = 5.0
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_REFUSED: Final = re.compile(r"^prtoggle: PRTOGGLE=.* cannot be honoured in .*\n(.*)$", re.MULTILINE)
 _LINE_LENGTH: Final = 300
 #: Bytes of the output's end that hold the line which tells why a run failed.
 _ENOUGH: Final = 65536
@@ -106,7 +107,7 @@ def run_job(job: Job, group: ProcessGroup | None = None) -> RunRecord:
         reports = report.read(folder / "reports")
         if job.log:
             shutil.copyfile(log, job.log)
-    failures = tuple(_messages(reports))
+    failures = tuple(_messages(reports)) or _printed_failure(text)
     verdict, how = job.rules.judge(Ending(status, text, timed_out, failures))
     return RunRecord(
         job.toggles,
@@ -182,6 +183,12 @@ def _messages(reports: Sequence[ProcessReport]) -> list[str]:
         for event in process.events
         if event["event"] == "failed"
     ]
+
+
+def _printed_failure(text: str) -> tuple[str, ...]:
+    """The same of a process that could not report, such as one in a container: from what it printed."""
+    found = _REFUSED.search(text)
+    return (" ".join(found[1].split()),) if found else ()
 
 
 def _ran(event: Mapping[str, object]) -> bool:

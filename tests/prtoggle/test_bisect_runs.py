@@ -128,6 +128,14 @@ def test_a_toggle_that_fails_to_apply_cannot_say_whatever_the_command_makes_of_i
     assert "app.core.answer" in record.how
 
 
+def test_a_process_that_could_neither_revert_nor_report_cannot_say_either(project):
+    project.write({"app/core.py": "def answer():\n    return 42\n"})
+    record = run("bash", "-c", f"PRTOGGLE_REPORT= {sys.executable} -m app", toggles=("1",))
+
+    assert (record.verdict, record.status, record.processes) == (UNKNOWN, 2, 0)
+    assert "app.core.answer" in record.how
+
+
 def test_what_was_set_in_our_own_environment_does_not_reach_a_run(project, monkeypatch):
     monkeypatch.setenv("PRTOGGLE_REPORT", "/no/such/folder")
     record = run(sys.executable, "-m", "app", toggles=("1",))
