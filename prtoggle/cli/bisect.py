@@ -31,6 +31,7 @@ from prtoggle.catalog import Catalog
 from prtoggle.cli import console
 from prtoggle.cli.bisect_view import RunLines, counted, print_answer, print_start
 from prtoggle.cli.command_words import RunsCommand
+from prtoggle.cli.output_file import OUTPUT, write_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ class Settings:
 @click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="Where runs happen.")
 @click.option("--ray-cpus", type=click.FloatRange(0), default=1.0, help="CPUs that Ray reserves for a run.")
 @click.option("--ray-gpus", type=click.FloatRange(0), default=0.0, help="GPUs that Ray reserves for a run.")
-@click.option("--json", "json_file", type=_FILE, help="Write the answer to FILE.")
+@click.option("--json", "json_file", type=OUTPUT, help="Write the answer to FILE.")
 @click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Keep the runs' outputs here.")
 @click.pass_context
 def bisect_command(context: click.Context, /, command: tuple[str, ...], **options: Any) -> int:
@@ -136,7 +137,7 @@ def bisect_command(context: click.Context, /, command: tuple[str, ...], **option
     by_hand = answer.by_hand(command, _kept_specs(answer) if commits else "")
     if settings.json_file is not None:
         text = json.dumps(document(answer, command, by_hand, commits), indent=2)
-        settings.json_file.write_text(text + "\n", encoding="utf-8")
+        write_output(settings.json_file, text + "\n")
     print_answer(console(), answer, by_hand, commits)
     return FOUND if finding.outcome == "cause" else NOT_FOUND
 

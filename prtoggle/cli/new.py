@@ -11,6 +11,7 @@ import click
 from prtoggle.catalog import Catalog
 from prtoggle.catalogue_folders import PROJECT_ORIGINS
 from prtoggle.cli import console
+from prtoggle.cli.output_file import OutputError, why_not_writable, write_output
 from prtoggle.cli.show import short_path
 from prtoggle.errors import SpecError
 from prtoggle.forge.draft import make_draft
@@ -104,6 +105,8 @@ def new_command(
         _print_left_out(out, draft)
         out.print(f"{head.id}: no toggle: {draft.reason}", style="red", soft_wrap=True)
         return FINDING
+    file = _file(output, head.id)
+    _refuse_to_write(file, force=force)
     proposed = tuple(path for path in draft.fix.tests if (root / path).is_file() and path not in guards)
     checks: list[GuardCheck] = []
     if guards or (check_guards and proposed):
@@ -123,7 +126,7 @@ def new_command(
         proposed=() if check_guards else proposed,
     )
     _print_left_out(out, draft)
-    _write(out, text, _file(output, head.id), draft, force=force)
+    _write(out, text, file, draft)
     return 0
 
 
@@ -194,6 +197,17 @@ def _file(output: str | None, toggle_id: str) -> Path | None:
     return None if folder is None else folder / f"{toggle_id}.yaml"
 
 
+def _refuse_to_write(file: Path | None, *, force: bool) -> None:
+    """Raises, before guards are run, SpecError for a spec that is there and OutputError for a bad place."""
+    if file is None:
+        return
+    if file.exists() and not force:
+        raise SpecError(f"{file} is there already: choose another --output or --id, or give --force")
+    problem = f"{file} is a folder: name a file in it" if file.is_dir() else why_not_writable(file)
+    if problem:
+        raise OutputError(problem)
+
+
 def _folder(output: str | None) -> Path:
     if output is not None:
         return Path(output)
@@ -206,15 +220,12 @@ def _catalogue() -> Path | None:
     return next((folder.path for folder in folders if folder.path.is_dir()), None)
 
 
-def _write(out: Console, text: str, file: Path | None, draft: Draft, *, force: bool) -> None:
+def _write(out: Console, text: str, file: Path | None, draft: Draft) -> None:
     for item in draft.patches:
         moment = "at load only" if item.at_load_only else "at load or live"
         out.print(f"target {item.patch.target}: {moment}, edits {len(item.patch.edits)}", soft_wrap=True)
     if file is None:
         click.echo(text, nl=False)
         return
-    if file.exists() and not force:
-        raise SpecError(f"{file} is there already: choose another --output or --id, or give --force")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    write_output(file, text)
     out.print(f"wrote {short_path(str(file.resolve()))}", style="green", soft_wrap=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from prtoggle.cli import console
+from prtoggle.cli.output_file import OutputError
 from prtoggle.cli.show import short_path
 from prtoggle.forge.range_drafts import drafts_since
 
@@ -22,6 +24,11 @@ def draft_range(repository: Repository, since: str, folder: Path, *, force: bool
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("commit", "subject", "draft", "what came of it"):
         table.add_column(column, overflow="fold")
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        raise OutputError(
+            f"drafts cannot be written to {folder}: {there} is no folder that can be written to"
+        )
     drafts = list(drafts_since(repository, since))
     written = 0
     for entry in drafts:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,12 +16,14 @@ from prtoggle.activation import CATALOGUES, REPORT, TOGGLES, catalogue_folders, 
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
 from prtoggle.cli.command_words import RunsCommand, refuse_ids_in_command
+from prtoggle.cli.output_file import OUTPUT, write_output
 from prtoggle.cli.run_summary import Summary
 from prtoggle.errors import ActivationError
 from prtoggle.static_check import SourceCache, check_toggle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import FrameType
 
     from prtoggle.spec import Toggle
@@ -38,9 +39,7 @@ LEFT_TO_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
 @click.command("run", cls=RunsCommand)
 @click.argument("ids")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the summary to FILE."
-)
+@click.option("--json", "json_file", type=OUTPUT, help="Write the summary to FILE.")
 @click.option("--require-reach", is_flag=True, help="Exit 3 when a reverted statement was never reached.")
 def run_command(ids: str, command: tuple[str, ...], json_file: Path | None, *, require_reach: bool) -> int:
     """Run COMMAND with the toggles IDS (a comma list) reverted in it and in all of its children.
@@ -56,7 +55,7 @@ def run_command(ids: str, command: tuple[str, ...], json_file: Path | None, *, r
         status = run_to_its_end(command, _environment(toggles, catalog, folder))
         summary = Summary.of(toggles, report.read(folder), command=command, command_status=status)
     if json_file is not None:
-        json_file.write_text(json.dumps(summary.as_json(), indent=2) + "\n", encoding="utf-8")
+        write_output(json_file, json.dumps(summary.as_json(), indent=2) + "\n")
     summary.print(console(stderr=True))
     if summary.failures:
         return NOT_ACTIVATED

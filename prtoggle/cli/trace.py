@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ from prtoggle.activation import CATALOGUES, REPORT, TOGGLES, catalogue_folders, 
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
 from prtoggle.cli.command_words import RunsCommand, refuse_ids_in_command
+from prtoggle.cli.output_file import OUTPUT, write_output
 from prtoggle.cli.run import NOT_ACTIVATED, NOT_REACHED, refuse_what_does_not_fit, run_to_its_end
 from prtoggle.cli.trace_report import print_summary
 from prtoggle.cli.trace_summary import TraceSummary
@@ -25,6 +25,7 @@ from prtoggle.trace.settings import VARIABLE, TraceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from prtoggle.spec import Toggle
 
@@ -78,9 +79,7 @@ class _Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
     show_default=True,
     help="Whose result the command goes on with.",
 )
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the findings to FILE."
-)
+@click.option("--json", "json_file", type=OUTPUT, help="Write the findings to FILE.")
 def trace_command(
     ids: str,
     command: tuple[str, ...],
@@ -117,7 +116,7 @@ def trace_command(
             toggles, settings, report.read(folder), command=command, command_status=status
         )
     if json_file is not None:
-        json_file.write_text(json.dumps(summary.as_json(), indent=2) + "\n", encoding="utf-8")
+        write_output(json_file, json.dumps(summary.as_json(), indent=2) + "\n")
     print_summary(summary, console(stderr=True))
     if summary.failures:
         return NOT_ACTIVATED

@@ -13,6 +13,7 @@ import click
 
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
+from prtoggle.cli.output_file import OUTPUT, write_output
 from prtoggle.cli.progress import progress_bar
 from prtoggle.errors import SpecError
 from prtoggle.verify.fingerprint import fingerprint
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from prtoggle.verify.matrix import Matrix
 
 FINDING = 1
-_OUT = click.Path(dir_okay=False, writable=True, path_type=Path)
 _IN = click.Path(exists=True, dir_okay=False, path_type=Path)
 _COLOUR = {Verdict.CAUGHT: "green", Verdict.FLAKY: "yellow", Verdict.UNREACHED: "yellow"}
 
@@ -52,11 +52,11 @@ class Outputs:
 )
 @click.option("--timeout", type=click.FloatRange(1), default=600.0, help="Seconds that one run may take.")
 @click.option("--matrix", "with_matrix", is_flag=True, help="Every toggle against every guard.")
-@click.option("--junit", type=_OUT, help="Write the verdicts as a JUnit file.")
-@click.option("--json", "json_file", type=_OUT, help="Write verdicts, or the matrix, as JSON.")
-@click.option("--html", type=_OUT, help="Write one self-contained page.")
+@click.option("--junit", type=OUTPUT, help="Write the verdicts as a JUnit file.")
+@click.option("--json", "json_file", type=OUTPUT, help="Write verdicts, or the matrix, as JSON.")
+@click.option("--html", type=OUTPUT, help="Write one self-contained page.")
 @click.option("--github", is_flag=True, help="Print annotations for a GitHub workflow.")
-@click.option("--catalogue", type=_OUT, help="With --matrix: write the catalogue as a Markdown page.")
+@click.option("--catalogue", type=OUTPUT, help="With --matrix: write the catalogue as a Markdown page.")
 @click.option(
     "--also", multiple=True, metavar="TESTS", help="With --matrix: who else notices, of these tests."
 )
@@ -102,7 +102,7 @@ def _proofs(toggles: Sequence[Toggle], runner: GuardRunner, repeat: int, jobs: i
     from prtoggle.verify.github_report import workflow_commands  # noqa: PLC0415 (--fresh needs none of these)
     from prtoggle.verify.html_report import html_page  # noqa: PLC0415
     from prtoggle.verify.json_report import proofs_document  # noqa: PLC0415
-    from prtoggle.verify.junit_report import write_junit  # noqa: PLC0415
+    from prtoggle.verify.junit_report import junit_text  # noqa: PLC0415
     from prtoggle.verify.proof import verify_toggles  # noqa: PLC0415
 
     guarded = sum(1 for toggle in toggles if toggle.guards)
@@ -110,11 +110,11 @@ def _proofs(toggles: Sequence[Toggle], runner: GuardRunner, repeat: int, jobs: i
         proofs = verify_toggles(toggles, runner, repeat=repeat, jobs=jobs, progress=advance)
     _print_proofs(proofs)
     if outputs.junit is not None:
-        write_junit(proofs, outputs.junit)
+        write_output(outputs.junit, junit_text(proofs))
     if outputs.json_file is not None:
-        _write_json(outputs.json_file, proofs_document(proofs))
+        write_output(outputs.json_file, _as_json(proofs_document(proofs)))
     if outputs.html is not None:
-        outputs.html.write_text(html_page(proofs), encoding="utf-8")
+        write_output(outputs.html, html_page(proofs))
     if outputs.github:
         for line in workflow_commands(proofs):
             click.echo(line)
@@ -139,15 +139,12 @@ def _matrix(
     mark = fingerprint(toggles, runner.root)
     _print_matrix(matrix)
     if outputs.json_file is not None:
-        _write_json(
-            outputs.json_file,
-            {**matrix_document(matrix, mark), "also_asked": list(suite), "also_caught": others},
-        )
+        document = {**matrix_document(matrix, mark), "also_asked": list(suite), "also_caught": others}
+        write_output(outputs.json_file, _as_json(document))
     if outputs.html is not None:
-        outputs.html.write_text(html_page([], matrix), encoding="utf-8")
+        write_output(outputs.html, html_page([], matrix))
     if outputs.catalogue is not None:
-        page = catalogue_page(toggles, matrix, mark, others, suite)
-        outputs.catalogue.write_text(page, encoding="utf-8")
+        write_output(outputs.catalogue, catalogue_page(toggles, matrix, mark, others, suite))
     return FINDING if matrix.findings else 0
 
 
@@ -206,5 +203,5 @@ def _print_matrix(matrix: Matrix) -> None:
     output.print(f"{size} x {size} cells, {len(matrix.findings)} findings")
 
 
-def _write_json(path: Path, document: dict[str, object]) -> None:
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+def _as_json(document: dict[str, object]) -> str:
+    return json.dumps(document, indent=2) + "\n"

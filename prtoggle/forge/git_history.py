@@ -65,11 +65,26 @@ class Repository:
         return done.stdout
 
     def commit(self, revision: str) -> Commit:
-        """The commit that `revision` names."""
-        name = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        """The commit that `revision` names. Raises GitError when it names none, or several."""
+        try:
+            name = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        except GitError as error:
+            raise self._no_commit(revision) from error
         form = "%H%x00%P%x00%s%x00%b"
         sha, parents, subject, body = self.git("show", "-s", f"--format={form}", name.strip()).split("\0", 3)
         return Commit(sha, parents.split(" ")[0], subject, body.strip())
+
+    def _no_commit(self, revision: str) -> GitError:
+        shallow = self.git("rev-parse", "--is-shallow-repository").strip() == "true"
+        further = (
+            "`git fetch --unshallow` brings what this shallow clone lacks"
+            if shallow
+            else "`git fetch` brings what only a remote has"
+        )
+        return GitError(
+            f"{revision!r} names no single commit of {self.root}; `git log --oneline` lists the commits, "
+            f"{further}"
+        )
 
     def commits_since(self, revision: str, until: str = "HEAD") -> list[Commit]:
         """The commits after `revision` up to `until`, oldest first, without merges."""

@@ -9,13 +9,12 @@ from prtoggle.verify.verdict import MEANING, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from prtoggle.verify.verdict import Proof
 
 
-def write_junit(proofs: Sequence[Proof], path: Path) -> None:
-    """Write one `<testcase>` per toggle; all but `caught` are failures, what could not run is an error."""
+def junit_text(proofs: Sequence[Proof]) -> str:
+    """A JUnit file, one `<testcase>` per toggle: all but `caught` fail, what could not run is an error."""
     suite = ET.Element(
         "testsuite",
         name="prtoggle verify",
@@ -39,7 +38,8 @@ def write_junit(proofs: Sequence[Proof], path: Path) -> None:
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
-    path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
+    data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return data.decode() + "\n"
 
 
 def _last_output(proof: Proof) -> str:

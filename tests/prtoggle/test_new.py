@@ -297,6 +297,49 @@ def test_tests_of_the_commit_become_guards_only_when_they_catch_it(new, history,
 
 
 @pytest.mark.parametrize(
+    ("place", "fact"),
+    [
+        ("there.yaml", "there.yaml is there already"),
+        ("nope/x.yaml", "there is no folder"),
+        (".", "is a folder"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_a_guard_runs(
+    new, history, tmp_path, monkeypatch, place, fact
+):
+    monkeypatch.setattr("prtoggle.forge.guards.check_guards", lambda *_: pytest.fail("a guard was run"))
+    (tmp_path / "there.yaml").write_text("kept")
+    force = ["--force"] if place == "." else []
+
+    status, out, err = new(
+        "--commit", history.sha(101), "--check-guards", "-o", str(tmp_path / place), *force
+    )
+
+    assert (status, out) == (2, "")
+    assert fact in err
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("there.yaml", "kept")]
+
+
+def test_drafts_of_a_range_are_refused_below_a_file(new, history, tmp_path):
+    (tmp_path / "file").write_text("kept")
+
+    status, out, err = new("--since", "HEAD~3", "-o", str(tmp_path / "file/drafts"))
+
+    assert (status, out) == (2, "")
+    assert "no folder that can be written to" in err
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("option", ["--commit", "--since"])
+def test_a_revision_that_names_no_commit_is_named_with_what_to_do(new, history, option):
+    status, out, err = new(option, "nosuch", "-o", "-")
+
+    assert (status, out) == (2, "")
+    assert f"'nosuch' names no single commit of {history.root}" in err
+    assert "`git log --oneline` lists the commits, `git fetch` brings" in err
+
+
+@pytest.mark.parametrize(
     ("arguments", "fact"),
     [
         ([], "give one of --commit, --diff and --since"),
