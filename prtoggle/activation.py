@@ -48,8 +48,8 @@ TOGGLES: Final = "PRTOGGLE"
 CATALOGUES: Final = INHERITED_VARIABLE
 REPORT: Final = "PRTOGGLE_REPORT"
 
-#: Called before the process ends on a failure; whoever redirected descriptor 2 puts it back here.
-before_exit: list[Callable[[], object]] = []
+#: Called with the message before a process ends on a failure; who redirected descriptor 2 puts it back here.
+before_exit: list[Callable[[str], object]] = []
 
 
 class _Session:
@@ -143,9 +143,9 @@ def fail(error: BaseException) -> NoReturn:
     try:
         if _Session.reporter is not None:
             _Session.reporter.write("failed", message=str(error))
-        for put_back in before_exit:
+        for callback in before_exit:
             with contextlib.suppress(Exception):
-                put_back()
+                callback(str(error))
         # What the program has printed so far may be what explains the failure; os._exit would drop it.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
@@ -177,10 +177,18 @@ def _verify_at_exit() -> None:
     A finder of the program's own that compiles by itself, or a module put into `sys.modules` by hand, is seen
     by nobody at the time. That the run was not what was asked for is still said.
     """
-    for state in engine.states():
-        for patch in state.patches:
-            if state.toggle.id in _Session.ids and patch.state == "failed":
-                fail(ActivationError(f"toggle {state.toggle.id}, {patch.target}: {patch.note}"))
+    for message in failures():
+        fail(ActivationError(message))
+
+
+def failures() -> list[str]:
+    """What of that which was asked for the whole process is not in effect, although its module was loaded."""
+    return [
+        f"toggle {state.toggle.id}, {patch.target}: {patch.note}"
+        for state in engine.states()
+        for patch in state.patches
+        if state.toggle.id in _Session.ids and patch.state == "failed"
+    ]
 
 
 def _tell_unfound() -> None:

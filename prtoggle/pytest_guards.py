@@ -46,9 +46,9 @@ class GuardItems:
             return (yield)
         try:
             yield
-        except pytest.skip.Exception:
+        except (pytest.skip.Exception, pytest.exit.Exception, KeyboardInterrupt):
             raise
-        except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001 (any failure is what it notices)
+        except BaseException as failure:  # noqa: BLE001 (whatever fails a test is what it notices; SystemExit too)
             seen = failure
         else:
             pytest.fail(f"the test passes with the fix of {toggle_id} taken out: it does not guard it")
@@ -83,8 +83,21 @@ def parametrize(metafunc: pytest.Metafunc, markers: list[pytest.Mark]) -> None:
     metafunc.parametrize(PARAMETER, [as_written, *runs], indirect=True)
 
 
+def without_second_run(item: object) -> str | None:
+    """What is wrong with the marker on something that pytest does not parametrize; None where nothing is."""
+    if not isinstance(item, pytest.Item) or item.get_closest_marker("guards") is None:
+        return None
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec") and PARAMETER in item.callspec.params:
+        return None
+    return (
+        f"{item.nodeid}: the marker guards cannot give a {type(item).__name__} its run without the fix; "
+        "it is for test functions and for methods of plain classes. Write the guard as one of those, or use "
+        "`prtoggle.reverted` in the test"
+    )
+
+
 def _ids_of(marker: pytest.Mark, metafunc: pytest.Metafunc) -> tuple[int | str, ...]:
-    if not marker.args or marker.kwargs:
+    if not marker.args or marker.kwargs or not all(type(arg) in {int, str} for arg in marker.args):
         raise pytest.UsageError(
             f"{metafunc.definition.nodeid}: the marker guards takes ids and nothing else: guards(26972)"
         )

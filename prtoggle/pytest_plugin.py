@@ -67,20 +67,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Activates `--prtoggle` before anything of the project is imported, the first conftest included."""
     asked: list[str] = early_config.known_args_namespace.prtoggle
-    if not asked:
-        return
-    from prtoggle.activation import activate_session, parse_ids  # noqa: PLC0415
-    from prtoggle.errors import PrToggleError  # noqa: PLC0415
+    if asked:
+        from prtoggle.activation import activate_session, parse_ids  # noqa: PLC0415
+        from prtoggle.errors import PrToggleError  # noqa: PLC0415
 
-    try:
-        ids = [toggle_id for argument in asked for toggle_id in parse_ids(argument)]
-        activate_session(ids)
-    except PrToggleError as error:
-        raise pytest.UsageError(f"--prtoggle: {error}") from error
+        if not all(map(str.strip, asked)):
+            raise pytest.UsageError("--prtoggle names no toggle: it takes an id, or a comma list of ids")
+        try:
+            ids = [toggle_id for argument in asked for toggle_id in parse_ids(argument)]
+            activate_session(ids)
+        except PrToggleError as error:
+            raise pytest.UsageError(f"--prtoggle: {error}") from error
+    _join(early_config)
+
+
+def _join(config: pytest.Config) -> None:
+    """Sees to a session that runs without fixes, whoever asked for that; for any other nothing is loaded."""
+    activation = sys.modules.get("prtoggle.activation")
+    if activation and activation.activated() and not config.pluginmanager.has_plugin("prtoggle-workers"):
+        from prtoggle.pytest_workers import join  # noqa: PLC0415
+
+        join(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker, and lets a failing activation reach the terminal in spite of capturing."""
+    """Declares the markers, and begins to watch what becomes of the toggles of a whole session."""
     config.addinivalue_line(
         "markers",
         "prtoggle(*ids): take the fixes with these ids out while the test runs, its fixtures included",
@@ -89,15 +100,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "guards(*ids): run the test as written, and once without each of these fixes, where it must fail",
     )
-    # Output on descriptor 2 goes to a file while pytest captures, and would be lost with the process.
-    if activation := sys.modules.get("prtoggle.activation"):
-        capture = config.pluginmanager.getplugin("capturemanager")
-        if capture is not None:
-            activation.before_exit.append(lambda: capture.suspend_global_capture(in_=True))
-        if activation.activated():
-            from prtoggle.pytest_account import SessionAccount  # noqa: PLC0415 (for a session with toggles)
+    # Where a conftest brings this plugin in, the hook before the first conftest was not called.
+    _join(config)
+    if config.pluginmanager.has_plugin("prtoggle-workers"):
+        from prtoggle.pytest_account import SessionAccount  # noqa: PLC0415 (for a session with toggles)
 
-            config.pluginmanager.register(SessionAccount(), "prtoggle-account")
+        config.pluginmanager.register(SessionAccount(), "prtoggle-account")
 
 
 def pytest_report_header() -> str | None:
@@ -129,13 +137,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.config.pluginmanager.register(GuardItems(), "prtoggle-guards")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuses the marker `guards` on what cannot have a second run, as an error of the collection."""
+    report = yield
+    # Nobody who has not used the marker anywhere pays for the look.
+    marked = [item for item in report.result or () if any(item.iter_markers("guards"))]
+    if marked:
+        from prtoggle.pytest_guards import without_second_run  # noqa: PLC0415
+
+        problems = [problem for item in marked if (problem := without_second_run(item))]
+        if problems:
+            report.outcome, report.longrepr, report.result = "failed", "\n".join(problems), []
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Says which tests notice the fixes that are out for the whole session."""
     account: SessionAccount | None = config.pluginmanager.getplugin("prtoggle-account")
     if account is not None:
         ids = ", ".join(toggle.id for toggle in sys.modules["prtoggle.activation"].activated())
-        terminalreporter.section(f"prtoggle: {ids} reverted")
-        account.tell(terminalreporter)
+        failures = config.pluginmanager.getplugin("prtoggle-workers").failures()
+        terminalreporter.section(f"prtoggle: {ids} {'not ' if failures else ''}reverted")
+        for message in failures:
+            terminalreporter.line(message, red=True)
+        if not failures:
+            account.tell(terminalreporter)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -149,7 +176,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _ids_of(marker: pytest.Mark, item: pytest.Item) -> tuple[int | str, ...]:
-    if not marker.args or marker.kwargs:
+    if not marker.args or marker.kwargs or not all(type(arg) in {int, str} for arg in marker.args):
         raise pytest.UsageError(
             f"{item.nodeid}: the marker prtoggle takes ids and nothing else: prtoggle(26972)"
         )

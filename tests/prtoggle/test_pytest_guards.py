@@ -127,3 +127,60 @@ def test_a_guard_of_a_fix_that_is_out_for_the_whole_session_has_one_run(session:
     assert outcomes(done.stdout) == {"test_sees": "FAILED"}
     assert "1 is reverted for the whole session already" in done.stdout
     assert "1 of 1 tests notices that 1 is reverted:\n  test_it.py::test_sees" in done.stdout
+
+
+NO_SECOND_RUN = {
+    "test_unit.py": """\
+        import unittest
+        import pytest
+        from app.core import answer
+
+        class TestIt(unittest.TestCase):
+            @pytest.mark.guards(1)
+            def test_it(self):
+                assert answer() == 42
+        """,
+    "test_doc.py": """\
+        import pytest
+
+        pytestmark = pytest.mark.guards(1)
+
+        def example():
+            \'\'\'
+            >>> from app.core import answer
+            >>> answer()
+            42
+            \'\'\'
+        """,
+}
+
+
+@pytest.mark.parametrize("file", NO_SECOND_RUN)
+def test_what_cannot_run_twice_is_wrong_use(session: Session, file: str) -> None:
+    session.write(NO_SECOND_RUN)
+
+    done = session.pytest("--doctest-modules", file)
+
+    assert done.returncode == 2
+    assert "the marker guards cannot give a" in done.stdout
+    assert "passed" not in done.stdout
+
+
+def test_a_body_that_ends_the_program_fails(session: Session) -> None:
+    body = "import sys\nimport pytest\nfrom app.core import answer\n\n@pytest.mark.guards(1)\ndef test_it():\n    if answer() != 42:\n        sys.exit(3)\n"
+    session.write({"test_it.py": body})
+
+    done = session.pytest()
+
+    assert outcomes(done.stdout) == {"test_it": "PASSED", "test_it[reverted 1]": "PASSED"}
+
+
+@pytest.mark.parametrize("marker", ["guards", "prtoggle"])
+def test_a_list_of_ids_is_wrong_use(session: Session, marker: str) -> None:
+    session.write({"test_it.py": f"import pytest\n\n@pytest.mark.{marker}([1])\ndef test_it():\n    pass\n"})
+
+    done = session.pytest()
+
+    assert done.returncode in {1, 2}
+    assert f"the marker {marker} takes ids and nothing else" in done.stdout
+    assert "passed" not in done.stdout
