@@ -147,15 +147,16 @@ class Catalog:
         """
         return self._read(self.ids())
 
+    @property
+    def project_folders(self) -> tuple[Folder, ...]:
+        """The project's own catalogues; all catalogues when it has none."""
+        own = tuple(folder for folder in self.folders if folder.origin in PROJECT_ORIGINS)
+        return own or self.folders
+
     def project_toggles(self) -> list[Toggle]:
         """The toggles of the project's own catalogues; all toggles when it has none."""
-        own = [
-            toggle_id
-            for toggle_id in self.ids()
-            if self._entries[toggle_id][0].folder.origin in PROJECT_ORIGINS
-        ]
-        has_own = any(folder.origin in PROJECT_ORIGINS for folder in self.folders)
-        return self._read(own if has_own else self.ids())
+        own = self.project_folders
+        return self._read(toggle_id for toggle_id in self.ids() if self._entries[toggle_id][0].folder in own)
 
     def select(self, ids: Iterable[int | str]) -> list[Toggle]:
         """The toggles of these ids, in this order, each once. Raises like `get`."""

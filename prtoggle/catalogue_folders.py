@@ -59,10 +59,17 @@ def find_folders(directory: Path, variables: Mapping[str, str]) -> Places:
         *(_project_folders(project) if project is not None else ()),
         *_entry_point_folders(),
     ]
+    # What a process inherits from its parent, or from its own start, may be the project's or a package's.
+    origins = {
+        folder.path.resolve(): folder.origin
+        for folder in reversed(asked)
+        if folder.origin != INHERITED_VARIABLE
+    }
     found: dict[Path, Folder] = {}
     for folder in asked:
         if folder.path.exists():
-            found.setdefault(folder.path.resolve(), folder)
+            place = folder.path.resolve()
+            found.setdefault(place, Folder(folder.path, origins.get(place, folder.origin)))
     missing = [folder for folder in asked if not folder.path.exists()]
     root = directory if project is None else project.parent
     return Places(list(found.values()), missing, root)
@@ -81,13 +88,19 @@ def _path_folders(variables: Mapping[str, str], base: Path, *, inherited: bool) 
     listed = _listed(variables, PATH_VARIABLE)
     if inherited:
         listed = [path for path in listed if Path(path).is_absolute() or (base / path).exists()]
-    return [_existing(path, PATH_VARIABLE, base) for path in listed]
+    return [
+        _existing(path, PATH_VARIABLE, base, f"{PATH_VARIABLE}={variables[PATH_VARIABLE]}") for path in listed
+    ]
 
 
-def _existing(path: str, origin: str, base: Path) -> Folder:
+def _existing(path: str, origin: str, base: Path, where: str) -> Folder:
     full = base / Path(path).expanduser()
     if not full.exists():
-        raise CatalogueError(f"{origin} names {full}, which is not there", folder=str(full))
+        raise CatalogueError(
+            f"{where} names the catalogue {full}, which is not there; make that folder, or name the one that "
+            "holds the specs",
+            folder=str(full),
+        )
     return Folder(full, origin)
 
 
@@ -110,8 +123,13 @@ def _project_folders(pyproject: Path) -> list[Folder]:
         raise CatalogueError(f"{pyproject}: [tool.prtoggle] has an unknown key {unknown[0]}{offer}")
     listed = table.get("catalogues", [])
     if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
-        raise CatalogueError(f"{pyproject}: [tool.prtoggle] catalogues has to be a list of folders")
-    return [_existing(path, "pyproject.toml", pyproject.parent) for path in listed]
+        raise CatalogueError(
+            f"{pyproject}: [tool.prtoggle] catalogues is {listed!r} and has to be a list of folders, such as "
+            'catalogues = ["toggles"]'
+        )
+    origin = "pyproject.toml"
+    where = f"{pyproject}: [tool.prtoggle] catalogues"
+    return [_existing(path, origin, pyproject.parent, where) for path in listed]
 
 
 def _entry_point_folders() -> list[Folder]:

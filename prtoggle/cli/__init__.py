@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
 WRONG_USE = 2
 #: What a shell reports for a program that was ended by SIGPIPE: the reader of our output has gone.
 OUTPUT_CLOSED = 141
+
+_UNBOUNDED = 100_000
 
 #: Command name -> (module, attribute).
 COMMANDS = {
@@ -65,6 +68,18 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console  # noqa: PLC0415 (a third of the start-up time; --json needs none of it)
 
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def print_table(out: Console, table: Table) -> None:
+    """Prints a table; off a terminal its lines are as long as they have to be.
+
+    A name that is broken over two lines is not found by whoever searches a log for it.
+    """
+    width = out.width
+    if not out.file.isatty():
+        out.width = _UNBOUNDED
+    out.print(table)
+    out.width = width
 
 
 def _search_working_directory() -> None:

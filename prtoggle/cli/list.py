@@ -11,7 +11,7 @@ import click
 
 from prtoggle.applies_to import applies
 from prtoggle.catalog import Catalog
-from prtoggle.cli import console
+from prtoggle.cli import console, print_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +36,7 @@ def list_command(*, everything: bool, as_json: bool) -> int:
         return 0
     out = console()
     if toggles:
-        out.print(_table(toggles, states))
+        print_table(out, _table(toggles, states, whole=not out.file.isatty()))
     for shadowed in catalog.shadowed:
         out.print(
             f"{shadowed.id} in {shadowed.file} is shadowed by {shadowed.by}", style="yellow", soft_wrap=True
@@ -88,20 +88,23 @@ def _entry(toggle: Toggle, states: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _table(toggles: list[Toggle], states: dict[str, str]) -> Table:
-    """One row a toggle: what it is over where it is, so that 80 columns hold it without cutting a name."""
+def _table(toggles: list[Toggle], states: dict[str, str], *, whole: bool) -> Table:
+    """One row a toggle: what it is over where it is, so that 80 columns hold most names without a break.
+
+    `whole` leaves long targets on one line.
+    """
     from rich.table import Table  # noqa: PLC0415 (a third of the start-up time; --json needs none of it)
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style="bold")
-    table.add_column("id", style="bold cyan", overflow="fold", max_width=_ID_WIDTH)
+    table.add_column("id", style="bold cyan", no_wrap=True)
     table.add_column("title / targets / tags / guards", overflow="fold")
     if states:
         table.add_column("state", no_wrap=True)
     for toggle in toggles:
         what = Text(toggle.title or "(no title)")
         for target in toggle.targets:
-            what.append(f"\n{_folded(target)}", style="dim")
+            what.append(f"\n{target if whole else _folded(target)}", style="dim")
         facts = [", ".join(toggle.tags), *toggle.guards]
         if toggle.applies_to:
             facts.append(
@@ -122,7 +125,8 @@ def _folded(target: str) -> str:
 
 
 def _summary(catalog: Catalog, toggles: list[Toggle], *, everything: bool) -> str:
-    folders = ", ".join(f"{folder.path} ({folder.origin})" for folder in catalog.folders)
+    searched = catalog.folders if everything else catalog.project_folders
+    folders = ", ".join(f"{folder.path} ({folder.origin})" for folder in searched)
     if not folders:
         return (
             "No catalogue: set PRTOGGLE_PATH to a folder of specs, or name one in pyproject.toml as "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prtoggle.cli import console
+from prtoggle.cli import console, print_table
 from prtoggle.cli.output_file import OutputError
 from prtoggle.cli.show import short_path
 from prtoggle.forge.range_drafts import drafts_since
@@ -43,7 +43,7 @@ def draft_range(repository: Repository, since: str, folder: Path, *, force: bool
             written += 1
         table.add_row(entry.commit.sha[:9], entry.commit.subject, entry.id, _outcome(entry, kept=kept))
     out = console()
-    out.print(table)
+    print_table(out, table)
     possible = sum(bool(entry.id) for entry in drafts)
     where = f", {written} written to {short_path(str(folder.resolve()))}" if possible else ""
     out.print(f"{possible} of {len(drafts)} commits can be a toggle{where}", style="bold")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.table import Table
 from rich.text import Text
 
+from prtoggle.cli import print_table
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -112,7 +114,7 @@ class Summary:
         if not self.processes:
             console.print(_nobody_reported(self), style="red", soft_wrap=True)
             return
-        console.print(_table(self))
+        print_table(console, _table(self))
         caches = dict.fromkeys(cache for process in self.processes for cache in process.caches)
         for cache in caches:
             console.print(
@@ -125,12 +127,23 @@ class Summary:
             text = f"A process could not revert what was asked for:\n{message}"
             console.print(text, style="red", soft_wrap=True)
         for toggle, target in self.unreached:
-            console.print(
-                f"{toggle} was reverted, never reached: the reverted statement of {target} ran in no "
-                "process.",
-                style="yellow",
-                soft_wrap=True,
+            console.print(self._why_unreached(toggle, target), style="yellow", soft_wrap=True)
+
+    def _why_unreached(self, toggle: str, target: str) -> str:
+        """The sentence on a target whose reverted statement ran in no process: how far it came."""
+        states = {
+            outcome.state
+            for process in self.processes
+            for outcome in process.targets
+            if (outcome.toggle, outcome.target) == (toggle, target)
+        }
+        if states & {"active", "loaded"}:
+            return (
+                f"{toggle} was reverted, never reached: the reverted statement of {target} ran in no process."
             )
+        if "armed" in states:
+            return f"{toggle} was never reached: no process loaded the module of {target}."
+        return f"{toggle} was not reverted: {target} was changed in no process."
 
 
 def _process_outcome(toggles: Sequence[Toggle], report: ProcessReport) -> ProcessOutcome:

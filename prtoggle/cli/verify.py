@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prtoggle.catalog import Catalog
-from prtoggle.cli import console
+from prtoggle.cli import console, print_table
 from prtoggle.cli.output_file import OUTPUT, write_output
 from prtoggle.cli.progress import progress_bar
 from prtoggle.errors import SpecError
@@ -181,7 +181,7 @@ def _print_proofs(proofs: Sequence[Proof]) -> None:
             else "see below",
         )
     caught = sum(proof.verdict is Verdict.CAUGHT for proof in proofs)
-    output.print(table)
+    print_table(output, table)
     for proof in proofs:
         if proof.verdict is not Verdict.CAUGHT:
             output.print(f"{proof.id}: {proof.verdict}: {proof.detail}", style="red", soft_wrap=True)

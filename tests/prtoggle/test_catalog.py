@@ -127,12 +127,36 @@ class TestFolders:
         assert [toggle.id for toggle in discover(root).toggles()] == ["own", "shipped"]
         assert [toggle.id for toggle in discover(tmp_path).project_toggles()] == ["shipped"]
 
+    @pytest.mark.parametrize("inherit", [True, False], ids=["inherited", "not inherited"])
+    def test_what_a_process_inherits_keeps_its_origin(self, tmp_path, monkeypatch, inherit):
+        shipped = write(tmp_path / "site" / "spx_cat", shipped=SPEC)
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        points = [metadata.EntryPoint("spx", "spx_cat", "prtoggle.catalogues")]
+        monkeypatch.setattr(metadata, "entry_points", lambda *, group: points)
+        root = project(tmp_path / "p")
+        own = write(root / "toggles", own=SPEC)
+        elsewhere = write(tmp_path / "elsewhere", other=SPEC)
+        folders = os.pathsep.join(map(str, (own, shipped, elsewhere)))
+        catalog = discover(root, **({"PRTOGGLE_CATALOGUES": folders} if inherit else {}))
+
+        more = [(elsewhere, "PRTOGGLE_CATALOGUES")] if inherit else []
+        assert [(folder.path, folder.origin) for folder in catalog.folders] == [
+            (own, "pyproject.toml"),
+            (shipped, "entry point spx"),
+            *more,
+        ]
+        assert [folder.path for folder in catalog.project_folders] == [own, *[path for path, _ in more]]
+        assert [toggle.id for toggle in catalog.project_toggles()] == ["other", "own"][not inherit :]
+
     @pytest.mark.parametrize(
         ("catalogues", "fact"),
         [
-            ('["gone"]', "pyproject.toml names .*gone, which is not there"),
-            ('"toggles"', "has to be a list of folders"),
-            ("[1]", "has to be a list of folders"),
+            (
+                '["gone"]',
+                r"pyproject.toml: \[tool.prtoggle\] catalogues names .*/gone, which is not there; make",
+            ),
+            ('"toggles"', "is 'toggles' and has to be a list of folders, such as catalogues ="),
+            ("[1]", r"is \[1\] and has to be a list of folders, such as catalogues ="),
             ("[", "cannot be read"),
             ('["."]\ncatalogs = []', "unknown key catalogs; did you mean catalogues"),
         ],
@@ -142,7 +166,7 @@ class TestFolders:
             discover(project(tmp_path, catalogues))
 
     def test_a_folder_of_the_path_that_is_not_there(self, tmp_path):
-        with pytest.raises(CatalogueError, match=r"PRTOGGLE_PATH names .*gone, which is not there"):
+        with pytest.raises(CatalogueError, match=r"PRTOGGLE_PATH=gone names .*gone, which is not there; make"):
             discover(tmp_path, PRTOGGLE_PATH="gone")
 
     def test_a_child_in_another_folder_relies_on_what_it_inherits(self, tmp_path):

@@ -182,6 +182,42 @@ def test_a_failure_that_the_command_hides_is_still_the_result(project: Project) 
     assert "value += 1" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["tool.py"], "3 was not reverted: tool.helper was changed in no process."),
+        (["-c", "pass"], "3 was never reached: no process loaded the module of tool.helper."),
+        (
+            ["-c", "import tool"],
+            "3 was reverted, never reached: the reverted statement of tool.helper ran in no",
+        ),
+    ],
+    ids=["refused", "not loaded", "loaded"],
+)
+def test_the_summary_says_how_far_a_toggle_came(project: Project, arguments: list[str], says: str) -> None:
+    project.write({"tool.py": "def helper():\n    return 1\n"})
+    spec = "patches: [{target: tool.helper, edits: [{match: return 1, replacement: return 2}]}]\n"
+    (project.root / "toggles/3.yaml").write_text(spec)
+
+    done = project.prtoggle("run", "3", "--", sys.executable, *arguments)
+
+    assert done.returncode == (2 if arguments == ["tool.py"] else 0)
+    assert done.stderr.splitlines()[-1].startswith(says)
+
+
+def test_a_long_target_is_not_broken_over_lines_off_a_terminal(project: Project) -> None:
+    name = "a_function_with_a_name_that_is_longer_than_any_column_of_a_table_of_eighty_letters"
+    project.write({"app/long.py": f"def {name}():\n    return 1\n"})
+    spec = f"patches: [{{target: app.long.{name}, edits: [{{match: return 1, replacement: return 2}}]}}]\n"
+    (project.root / "toggles/3.yaml").write_text(spec)
+    code = f"import app.long; app.long.{name}()"
+
+    done = project.python("-m", "prtoggle", "run", "3", "--", sys.executable, "-c", code)
+
+    (row,) = [line for line in done.stderr.splitlines() if "active (at load)" in line]
+    assert f"app.long.{name}" in row
+
+
 class TestRequireReach:
     """`--require-reach` ends with 3 when a reverted statement ran in no process."""
 

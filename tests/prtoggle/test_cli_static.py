@@ -89,6 +89,44 @@ class TestList:
         assert "\x1b" not in out
         assert max(map(len, out.splitlines()[:-1])) <= 80
 
+    def test_nothing_is_broken_over_lines_off_a_terminal(self, run, project):
+        target = f"spx_static.{'long_name.' * 9}f"
+        toggle_id = "a-slug-that-is-longer-than-eighteen-letters"
+        title = "A title of a good many words " * 4
+        (project / "toggles" / f"{toggle_id}.yaml").write_text(
+            f"title: {title}\npatches: [{{target: {target}, value: 1}}]\n"
+        )
+        lines = run("list")[1].splitlines()
+        assert any(line.startswith(f"{toggle_id}  {title.rstrip()}") for line in lines)
+        assert any(line.strip() == target for line in lines)
+
+    @pytest.mark.parametrize("command", ["list", "check"])
+    def test_what_packages_bring_stays_away_in_a_process_with_toggles(self, run, project, monkeypatch, command):
+        shipped = project / "site" / "spx_cat"
+        shipped.mkdir(parents=True)
+        (shipped / "9.yaml").write_text(DELETED)
+        monkeypatch.syspath_prepend(project / "site")
+        points = [metadata.EntryPoint("spx", "spx_cat", "prtoggle.catalogues")]
+        monkeypatch.setattr(metadata, "entry_points", lambda **_: points)
+        before = run(command)[1]
+        monkeypatch.setenv("PRTOGGLE_CATALOGUES", f"{project / 'toggles'}:{shipped}")
+
+        assert run(command)[1] == before
+        assert {"list": "2 toggles in", "check": "2 checked"}[command] in before
+        assert {"list": "3 toggles in", "check": "3 checked"}[command] in run(command, "--all")[1]
+
+    def test_the_footer_names_the_folders_that_are_shown(self, run, project, monkeypatch):
+        shipped = project / "site" / "spx_cat"
+        shipped.mkdir(parents=True)
+        (shipped / "9.yaml").write_text(DELETED)
+        monkeypatch.syspath_prepend(project / "site")
+        points = [metadata.EntryPoint("spx", "spx_cat", "prtoggle.catalogues")]
+        monkeypatch.setattr(metadata, "entry_points", lambda **_: points)
+        own = f"2 toggles in {project / 'toggles'} (pyproject.toml)"
+        assert run("list")[1].splitlines()[-1] == f"{own}; 1 more of installed packages with --all"
+        everything = f"3 toggles in {project / 'toggles'} (pyproject.toml), {shipped} (entry point spx)"
+        assert run("list", "--all")[1].splitlines()[-1] == everything
+
     def test_json(self, run, project):
         status, out, _ = run("list", "--json")
         document = json.loads(out)
