@@ -303,6 +303,7 @@ WRONG = {
     "no runs": (("--repeat", "0"), "Invalid value for '--repeat'"),
     "no time": (("--timeout", "0"), "Invalid value for '--timeout'"),
     "logs elsewhere": (("--executor", "ray", "--logs", "logs"), "--logs cannot be kept on other machines"),
+    "no place for the answer": (("--json", "none/answer.json"), "there is no folder none"),
     "nothing to resume": (("--resume",), "No such file or directory. Start without --resume."),
 }
 
@@ -406,7 +407,7 @@ def test_a_range_of_200_commits_is_searched_without_a_catalogue(history, tmp_pat
     ("options", "message"),
     [
         (("--good", "main~3", "--bad", "main~1"), "the bad build itself is searched, so check it out first"),
-        (("--good", "nothing"), "git rev-parse in"),
+        (("--good", "nothing"), "'nothing' names no single commit of"),
         (("--good", "main"), "there is no commit between main and HEAD"),
     ],
 )
