@@ -183,6 +183,13 @@ class LiveFunction:
             self._exchange_annotations(function, variant)
 
     def _exchange_annotations(self, function: FunctionType, variant: Variant) -> None:
+        before = function.__annotations__
         if self._annotations is None:
-            self._annotations = function.__annotations__
-        function.__annotations__ = self._annotations if variant.annotations is None else variant.annotations
+            self._annotations = before
+        after = self._annotations if variant.annotations is None else variant.annotations
+        function.__annotations__ = after
+        for holder in self._holders:
+            # `functools.wraps` and its like hand on the very dictionary.
+            if getattr(holder, "__annotations__", None) is before:
+                with contextlib.suppress(AttributeError, TypeError):
+                    holder.__annotations__ = after

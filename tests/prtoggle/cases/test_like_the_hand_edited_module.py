@@ -202,6 +202,12 @@ CASES = {
     "cells fewer generator": ("def mk(a, b):\n    def f():\n        yield a\n        yield b\n    return f\nf = mk(1, 2)\ndef probe(): return list(f())\n", "f", "yield a", "yield 7"),
     "class cell dropped generator": ("class B:\n    def g(self): return 1\nclass C(B):\n    def f(self):\n        yield super().g()\ndef probe(): return list(C().f())\n", "C.f", "yield super().g()", "yield 7"),
     "class cell dropped async": ("import asyncio\nclass B:\n    def g(self): return 1\nclass C(B):\n    async def f(self):\n        return super().g()\ndef probe(): return asyncio.run(C().f())\n", "C.f", "return super().g()", "return 7"),
+    "wraps annotations": ("import functools\ndef d(fn):\n    @functools.wraps(fn)\n    def w(x): return fn(x)\n    return w\n@d\ndef f(x: int) -> int:\n    return x\ndef probe(): return f.__annotations__, f(1)\n", "f", "def f(x: int) -> int:", "def f(x: str) -> int:"),
+    "wraps signature default": ("import functools, inspect\ndef d(fn):\n    @functools.wraps(fn)\n    def w(*a): return fn(*a)\n    return w\n@d\ndef f(x=1):\n    return x\ndef probe(): return str(inspect.signature(f)), f()\n", "f", "def f(x=1):", "def f(x=2):"),
+    "lru annotations": ("import functools\n@functools.lru_cache\ndef f(x: int) -> int:\n    return x\ndef probe(): return f.__annotations__, f(1)\n", "f", "def f(x: int) -> int:", "def f(x: str) -> int:"),
+    "get_type_hints": ("import functools, typing\nclass C:\n    @classmethod\n    def f(cls, x: int) -> int:\n        return x\ndef probe(): return typing.get_type_hints(C.f), C.f(1)\n", "C.f", "def f(cls, x: int) -> int:", "def f(cls, x: str) -> int:"),
+    "classmethod annotations": ('class C:\n    @classmethod\n    def f(cls, x: int) -> int:\n        return x\ndef probe(): return vars(C)["f"].__annotations__, C.f(1)\n', "C.f", "def f(cls, x: int) -> int:", "def f(cls, x: str) -> int:"),
+    "property reads": ("class C:\n    @property\n    def p(self) -> int:\n        return 1\ndef probe(): return C.p.fget.__annotations__, C().p\n", "C.p", "def p(self) -> int:", "def p(self) -> str:"),
 }  # fmt: skip
 #: Cases whose syntax is newer than Python 3.11.
 NEWER = {
