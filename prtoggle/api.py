@@ -28,9 +28,20 @@ def revert(*toggles: int | str | Toggle) -> Handle:
     All of them take effect, or none: then a `PrToggleError` says why. A module that is not loaded is not
     imported; its toggles wait for it. Put the fixes back with the handle's `restore`.
     """
-    if not toggles:
-        raise TypeError("revert needs at least one toggle: an id or a Toggle")
+    _refuse_others("revert", toggles)
     return engine.revert(_resolved(toggles))
+
+
+def _refuse_others(verb: str, toggles: tuple[object, ...]) -> None:
+    """Raises TypeError for what is neither toggle nor id, such as the function of a bare `@reverted`."""
+    for toggle in toggles:
+        if isinstance(toggle, bool) or not isinstance(toggle, int | str | Toggle):
+            raise TypeError(
+                f"{verb} takes ids and Toggle values, each as an argument of its own, such as {verb}(26972); "
+                f"found {toggle!r}"
+            )
+    if not toggles:
+        raise TypeError(f"{verb} needs at least one toggle: an id or a Toggle")
 
 
 def _resolved(toggles: tuple[int | str | Toggle, ...]) -> list[Toggle]:
@@ -99,42 +110,88 @@ class Reverted:
         self._handles.pop().restore()
 
     def __call__(self, function: _F) -> _F:
-        """The function, run with the toggles reverted."""
-        toggles = self._toggles
-        wrapper: Any
-        if inspect.isasyncgenfunction(function):
+        """The function, run with the toggles reverted; a staticmethod or classmethod stays one.
 
-            async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-                with Reverted(toggles):
-                    async for item in function(*args, **kwargs):
-                        yield item
-
-        elif inspect.iscoroutinefunction(function):
-
-            async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with Reverted(toggles):
-                    return await function(*args, **kwargs)
-
-        elif inspect.isgeneratorfunction(function):
-
-            def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-                with Reverted(toggles):
-                    return (yield from function(*args, **kwargs))
-
-        else:
-
-            def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with Reverted(toggles):
-                    return function(*args, **kwargs)
-
-        wrapped: Any = functools.wraps(function)(wrapper)
+        Raises TypeError for what is not called itself, such as a class or a property.
+        """
+        made: Any = function
+        if isinstance(made, staticmethod | classmethod):
+            return cast("_F", type(made)(self(made.__func__)))
+        if isinstance(made, type) or not callable(made):
+            name = getattr(made, "__qualname__", None) or type(made).__name__
+            raise TypeError(
+                f"reverted decorates functions, and {name} is a {type(made).__name__}: decorate each of its "
+                "functions that is to run without the fix"
+            )
+        wrapped: Any = functools.wraps(made)(_running(made, self._toggles))
         return cast("_F", wrapped)
+
+
+def _running(function: Callable[..., Any], toggles: tuple[int | str | Toggle, ...]) -> Callable[..., Any]:
+    """A function of the same kind that holds the toggles while the one given runs."""
+    # Of an object with a __call__, that is what decides.
+    body = function if inspect.isroutine(function) or _is_partial(function) else type(function).__call__
+    wrapper: Any
+    if inspect.isasyncgenfunction(body):
+
+        async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            with Reverted(toggles):
+                async for item in function(*args, **kwargs):
+                    yield item
+
+    elif inspect.iscoroutinefunction(body):
+
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with Reverted(toggles):
+                return await function(*args, **kwargs)
+
+    elif inspect.isgeneratorfunction(body):
+
+        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            with Reverted(toggles):
+                return (yield from function(*args, **kwargs))
+
+    else:
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with Reverted(toggles):
+                result = function(*args, **kwargs)
+            return _held(result, toggles)
+
+    return cast("Callable[..., Any]", wrapper)
+
+
+def _is_partial(function: object) -> bool:
+    return isinstance(function, functools.partial)
+
+
+def _held(result: Any, toggles: tuple[int | str | Toggle, ...]) -> Any:
+    """What a call returned; where it has not run yet (another decorator hid its kind), it runs reverted."""
+    kind: Callable[[], Any]
+    if inspect.iscoroutine(result):
+
+        async def kind() -> Any:
+            return await result
+
+    elif inspect.isgenerator(result):
+
+        def kind() -> Any:
+            return (yield from result)
+
+    elif inspect.isasyncgen(result):
+
+        async def kind() -> Any:
+            async for item in result:
+                yield item
+
+    else:
+        return result
+    return _running(kind, toggles)()
 
 
 def reverted(*toggles: int | str | Toggle) -> Reverted:
     """The toggles for the length of a `with` block, or of each call of the function that this decorates."""
-    if not toggles:
-        raise TypeError("reverted needs at least one toggle: an id or a Toggle")
+    _refuse_others("reverted", toggles)
     return Reverted(toggles)
 
 

@@ -50,12 +50,13 @@ _KEPT_SLOTS: Final = 256
 class Handle:
     """Toggles that are reverted until `restore` is called; as a context manager, until the block ends."""
 
-    __slots__ = ("_done", "_engine", "_slots")
+    __slots__ = ("_done", "_engine", "_entered", "_slots")
 
     def __init__(self, engine: Engine, slots: tuple[Slot, ...]) -> None:
         self._engine = engine
         self._slots = slots
         self._done = False
+        self._entered = False
 
     @property
     def toggles(self) -> tuple[Toggle, ...]:
@@ -79,6 +80,13 @@ class Handle:
                 self._done = True
 
     def __enter__(self) -> Self:
+        if self._done or self._entered:
+            state = "restored its toggles already" if self._done else "is entered already"
+            raise RuntimeError(
+                f"{self!r} {state}: the fixes would be in for a part of the block. Call "
+                "prtoggle.revert once more, or use prtoggle.reverted, which can be entered again"
+            )
+        self._entered = True
         return self
 
     def __exit__(

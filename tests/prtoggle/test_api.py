@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import inspect
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -70,6 +71,83 @@ def test_the_fix_comes_back_after_an_exception(toggle: prtoggle.Toggle, f: Calla
 
     with pytest.raises(ZeroDivisionError, match="2"):
         fail()
+    assert f() == 1
+
+
+def test_a_handle_is_entered_once(toggle: prtoggle.Toggle, f: Callable[[], int]) -> None:
+    handle = prtoggle.revert(toggle)
+    with handle:
+        with pytest.raises(RuntimeError, match="is entered already"):
+            handle.__enter__()
+        assert f() == 2
+    with pytest.raises(RuntimeError, match=r"restored its toggles already.*prtoggle\.reverted"):
+        handle.__enter__()
+    assert f() == 1
+
+
+@pytest.mark.parametrize("verb", [prtoggle.revert, prtoggle.reverted])
+@pytest.mark.parametrize("wrong", [["1"], len, True, None], ids=str)
+def test_what_is_no_toggle_is_refused(verb: Callable[[object], object], wrong: object) -> None:
+    with pytest.raises(TypeError, match="takes ids and Toggle values, each as an argument of its own"):
+        verb(wrong)
+    assert prtoggle.active() == []
+
+
+@pytest.mark.parametrize(
+    "target", [type("TestIt", (), {}), property(len), 1], ids=["class", "property", "int"]
+)
+def test_it_decorates_nothing_but_functions(toggle: prtoggle.Toggle, target: Any) -> None:
+    with pytest.raises(TypeError, match="reverted decorates functions, and"):
+        prtoggle.reverted(toggle)(target)
+
+
+def test_it_decorates_static_and_class_methods(toggle: prtoggle.Toggle, f: Callable[[], int]) -> None:
+    class Owner:
+        @prtoggle.reverted(toggle)
+        @staticmethod
+        def static(extra: int) -> int:
+            return f() + extra
+
+        @prtoggle.reverted(toggle)
+        @classmethod
+        def of_class(cls) -> tuple[type, int]:
+            return cls, f()
+
+    assert (Owner.static(1), Owner().static(1), Owner().of_class()) == (3, 3, (Owner, 2))
+
+
+def test_what_another_decorator_hid_runs_reverted(toggle: prtoggle.Toggle, f: Callable[[], int]) -> None:
+    def hide(function: Callable[[], Any]) -> Callable[[], Any]:
+        def plain() -> Any:
+            return function()
+
+        return plain
+
+    async def coroutine() -> int:
+        await asyncio.sleep(0)
+        return f()
+
+    def generator() -> Generator[int, None, int]:
+        yield f()
+        return f()
+
+    async def asynchronous() -> AsyncIterator[int]:
+        yield f()
+
+    class Callee:
+        async def __call__(self) -> int:
+            await asyncio.sleep(0)
+            return f()
+
+    async def collected(items: AsyncIterator[int]) -> list[int]:
+        return [item async for item in items]
+
+    reverted = prtoggle.reverted(toggle)
+    assert asyncio.run(reverted(hide(coroutine))()) == 2
+    assert list(reverted(hide(generator))()) == [2]
+    assert asyncio.run(collected(reverted(hide(asynchronous))())) == [2]
+    assert asyncio.run(reverted(Callee())()) == 2
+    assert asyncio.run(reverted(functools.partial(coroutine))()) == 2
     assert f() == 1
 
 
