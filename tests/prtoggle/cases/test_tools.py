@@ -8,6 +8,7 @@ import io
 import linecache
 import pdb  # noqa: T100  # what is tested
 import pstats
+import re
 import subprocess
 import sys
 import traceback
@@ -153,6 +154,27 @@ def test_a_breakpoint_on_a_function_that_was_not_edited_stays_at_its_line(revert
     assert f"case.py({line})boom()" in out.getvalue()
     assert "return boom(y)" in out.getvalue()
     debugger.clear_all_breaks()
+
+
+def test_a_breakpoint_by_name_is_in_the_edited_function_and_one_by_line_is_in_the_file(
+    reverted: ModuleType,
+) -> None:
+    line = TEXT.splitlines().index("    y = x + 1") + 1
+    commands = f"break {reverted.__file__}:{line}\nbreak reverted.f\ncontinue\ncontinue\n"
+    out = io.StringIO()
+    debugger = pdb.Pdb(stdin=io.StringIO(commands), stdout=out, nosigint=True, readrc=False)
+    debugger.use_rawinput = False
+
+    def called() -> None:
+        with pytest.raises(ValueError, match="y=102"):
+            reverted.f(1)
+
+    debugger.runcall(called)
+    debugger.clear_all_breaks()
+    shown = out.getvalue()
+    assert re.findall(r"Breakpoint \d+ at (<prtoggle |/)", shown) == ["/", "<prtoggle "]
+    # Once: at the breakpoint by name.
+    assert re.findall(r"^> .*\((\d+)\)f\(\)\n-> (.*)", shown, re.MULTILINE) == [(str(line), "y = x + 50")]
 
 
 def test_a_profiler_names_the_function(reverted: ModuleType) -> None:
