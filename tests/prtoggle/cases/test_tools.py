@@ -174,7 +174,7 @@ def test_a_breakpoint_by_name_is_in_the_edited_function_and_one_by_line_is_in_th
     shown = out.getvalue()
     assert re.findall(r"Breakpoint \d+ at (<prtoggle |/)", shown) == ["/", "<prtoggle "]
     # Once: at the breakpoint by name.
-    assert re.findall(r"^> .*\((\d+)\)f\(\)\n-> (.*)", shown, re.MULTILINE) == [(str(line), "y = x + 50")]
+    assert re.findall(r"> .*\((\d+)\)f\(\)\n-> (.*)", shown) == [(str(line), "y = x + 50")]
 
 
 def test_a_profiler_names_the_function(reverted: ModuleType) -> None:
