@@ -6,7 +6,7 @@ import ast
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prtoggle.errors import ActivationError, TargetModuleError
 from prtoggle.target import find_module, locate, split_name
@@ -17,22 +17,50 @@ if TYPE_CHECKING:
     from prtoggle.spec import Toggle
 
 
-def refuse_script_targets(toggles: Iterable[Toggle]) -> None:
-    """Raises ActivationError when the program is `python FILE` and FILE holds a target.
+#: Programs that compile and run a script which is one of their arguments, and ask no loader for it either.
+_RUNNERS: Final = frozenset(
+    ("cProfile", "coverage", "debugpy", "kernprof", "memory_profiler", "pdb", "profile")
+    + ("pyinstrument", "scalene", "trace", "viztracer")
+)
+#: How to name one of them a module.
+_MODULE: Final = {"coverage": "run -m", "trace": "--module"}
 
-    The interpreter compiles that file itself; no loader is asked, so nothing could be edited on the way.
+
+def refuse_script_targets(toggles: Iterable[Toggle]) -> None:
+    """Raises ActivationError when the program is `python [-m pdb] FILE`, and FILE holds a target.
+
+    Whoever runs that file compiles it itself; no loader is asked, so nothing could be edited on the way.
     """
-    script = Path(sys.argv[0] if sys.argv else "").resolve()
-    if script.suffix != ".py":  # -m, -c, stdin, a console script
+    runner = _runner()
+    script = _script_of(sys.argv[1:]) if runner else Path(sys.argv[0] if sys.argv else "").resolve()
+    if script is None or script.suffix != ".py":  # -m, -c, stdin, a console script
         return
     for toggle in toggles:
         for target in toggle.targets:
             module = _module_defined_in(script, target)
             if module:
+                start = f"{runner} {_MODULE.get(runner, '-m')} {module}" if runner else f"python -m {module}"
                 raise ActivationError(
                     f"toggle {toggle.id} edits {target}, and {script} is run as a script, which no loader "
-                    f"loads: nothing would be reverted in it. Start it as `python -m {module}` instead."
+                    f"loads: nothing would be reverted in it. Start it as `{start}` instead."
                 )
+
+
+def _runner() -> str:
+    """The program that runs a script: `python -m cProfile`, or `coverage` itself; empty for any other."""
+    program = sys.argv[0] if sys.argv else ""
+    name = _module_that_runs(sys.orig_argv) if program == "-m" else Path(program).name
+    return name if name in _RUNNERS else ""
+
+
+def _script_of(arguments: Sequence[str]) -> Path | None:
+    """The first argument that is a Python file, unless a module is named before."""
+    for argument in arguments:
+        if argument in {"-m", "--module"}:
+            return None
+        if argument.endswith(".py") and Path(argument).is_file():
+            return Path(argument).resolve()
+    return None
 
 
 def refuse_main_module_targets(toggles: Iterable[Toggle]) -> None:

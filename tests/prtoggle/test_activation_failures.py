@@ -254,6 +254,39 @@ def test_a_script_that_holds_a_target_is_refused_with_the_advice_to_use_m(
     assert f"python -m {target.rpartition('.')[0]}" in message
 
 
+@pytest.mark.parametrize(
+    ("arguments", "instead"),
+    [
+        (["-m", "cProfile", "tool.py"], "cProfile -m tool"),
+        (["-m", "cProfile", "-s", "time", "./tool.py", "more.py"], "cProfile -m tool"),
+        (["-m", "pdb", "-c", "continue", "tool.py"], "pdb -m tool"),
+        (["-m", "trace", "--count", "tool.py"], "trace --module tool"),
+    ],
+)
+def test_a_script_with_a_target_that_a_profiler_runs_is_refused(
+    project: Project, arguments: list[str], instead: str
+) -> None:
+    project.write({"tool.py": "def helper():\n    return 1\n\n\nprint(helper())\n"})
+    (project.root / "toggles/3.yaml").write_text(
+        spec("match: return 1\n        replacement: return 2", "tool.helper")
+    )
+
+    stderr = refused(project, *arguments)
+
+    assert f"Start it as `{instead}` instead" in stderr
+
+
+def test_a_module_that_a_profiler_runs_is_reverted(project: Project) -> None:
+    project.write({"tool.py": "def helper():\n    return 1\n\n\nprint(helper())\n"})
+    (project.root / "toggles/3.yaml").write_text(
+        spec("match: return 1\n        replacement: return 2", "tool.helper")
+    )
+
+    done = project.python("-m", "cProfile", "-o", "profile", "-m", "tool", toggles="3")
+
+    assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
+
+
 def test_a_script_beside_the_target_runs(project: Project) -> None:
     project.write({"core.py": RUN_IT})
 
