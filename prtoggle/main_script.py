@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 
 
 #: Programs that compile and run a script which is one of their arguments, and ask no loader for it either.
-_RUNNERS: Final = frozenset(
-    ("cProfile", "coverage", "debugpy", "kernprof", "memory_profiler", "pdb", "profile")
-    + ("pyinstrument", "scalene", "trace", "viztracer")
+_PROFILERS: Final = (
+    "cProfile",
+    "kernprof",
+    "memory_profiler",
+    "profile",
+    "pyinstrument",
+    "scalene",
+    "viztracer",
 )
+_RUNNERS: Final = frozenset((*_PROFILERS, "coverage", "debugpy", "pdb", "trace"))
 #: How to name one of them a module.
 _MODULE: Final = {"coverage": "run -m", "trace": "--module"}
 
