@@ -23,7 +23,7 @@ from prtoggle.source.diagnosis import Place, ambiguous, ends_in_string, mismatch
 from prtoggle.source.diffs import plan_diff
 from prtoggle.source.empty_blocks import fill_blocks
 from prtoggle.source.indentation import fit_block, string_lines, style_of
-from prtoggle.source.integrity import EditedModule, edit_module, parse_edited
+from prtoggle.source.integrity import EditedModule, compilable_module, edit_module, parse_edited
 from prtoggle.source.matching import Found, find_lines, find_statements, pattern_of
 from prtoggle.source.names import undefined_names
 from prtoggle.source.preamble import place_preamble
@@ -43,6 +43,7 @@ __all__ = [
     "ModuleSource",
     "Splice",
     "apply_splices",
+    "compilable_module",
     "decode_source",
     "edit_module",
     "edited_line_map",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from prtoggle.applies_to import applies, installed_version
-from prtoggle.edits import edit_module, plan_patch, read_source
+from prtoggle.edits import compilable_module, plan_patch, read_source
 from prtoggle.errors import (
     AlreadyRevertedError,
     AmbiguousMatchError,
@@ -151,7 +151,7 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
         return ToggleCheck(toggle, tuple(patches), failed.status)
     try:
         for file, together in planned.items():
-            edit_module(*cache.get(targets[file]), together)
+            compilable_module(*cache.get(targets[file]), together)
     except PrToggleError as error:
         return ToggleCheck(toggle, tuple(patches), status_of(error), str(error))
     return _check_references(toggle, tuple(patches), known_ids)
@@ -219,5 +219,6 @@ def plan_modules(toggle: Toggle, cache: SourceCache) -> list[PlannedModule]:
     modules = []
     for file, splices in planned.items():
         source, tree = cache.get(targets[file])
-        modules.append(PlannedModule(targets[file].module, source, edit_module(source, tree, splices).text))
+        edited = compilable_module(source, tree, splices)
+        modules.append(PlannedModule(targets[file].module, source, edited.text))
     return modules

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.bisect.refusals import BisectError
 from prtoggle.bisect.space import Space
-from prtoggle.edits import edit_module, merge, plan_patch
+from prtoggle.edits import compilable_module, merge, plan_patch
 from prtoggle.errors import EditOverlapError, PrToggleError
 from prtoggle.spelling import near_names, or_none
 from prtoggle.static_check import SourceCache, check_toggle
@@ -93,7 +93,7 @@ class ModuleTexts:
                 together = [splice for toggle_id in sorted(here) for splice in self.of[toggle_id][file]]
                 self._known[here] = ""
                 try:
-                    edit_module(*self.cache.get(target), together)
+                    compilable_module(*self.cache.get(target), together)
                 except PrToggleError as error:
                     self._known[here] = str(error)
             if self._known[here]:

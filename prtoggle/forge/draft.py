@@ -11,7 +11,7 @@ from prtoggle.drift.carried import carry_over
 from prtoggle.drift.edit_maker import edits_between, same_code
 from prtoggle.drift.functions import Definition, definition_at
 from prtoggle.drift.merging import Merged, dedented, indented, merge_lines
-from prtoggle.edits import edit_module, merge, plan_patch
+from prtoggle.edits import compilable_module, merge, plan_patch
 from prtoggle.errors import EditOverlapError, PrToggleError
 from prtoggle.forge.fix import LeftOut
 from prtoggle.forge.later_use import still_used, used_later
@@ -319,7 +319,7 @@ def _prove(draft: Draft, places: Sequence[Place]) -> None:
         modules[file] = mine[0].target.module
         try:
             splices = [splice for item in mine for splice in _planned(item, source, tree)]
-            edited[file] = edit_module(source, tree, splices).text
+            edited[file] = compilable_module(source, tree, splices).text
             compile(edited[file], str(file), "exec", dont_inherit=True)
         except (PrToggleError, SyntaxError, ValueError) as error:
             draft.left_out.append(LeftOut(modules[file], f"does not stand without the fix: {error}"))

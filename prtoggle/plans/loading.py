@@ -21,6 +21,7 @@ from prtoggle.plans.module_code import ModuleEdits, compile_edited
 from prtoggle.plans.past_us import awaited_modules, came_past, find_wraps, refusal
 from prtoggle.plans.site_maker import running_functions
 from prtoggle.plans.spots import spot_of
+from prtoggle.source.integrity import invalid_edit
 from prtoggle.source.splices import edited_line_map
 from prtoggle.states import Activated, Failed, Loaded
 from prtoggle.target import ResolvedTarget, split_name, split_target
@@ -194,6 +195,11 @@ class Loading:
             except PrToggleError as error:
                 self._failed([(slot, patch) for slot, _, patch in requests], error)
                 raise
+            except SyntaxError as error:
+                # What parses need not compile.
+                invalid = invalid_edit(error, edits.splices)
+                self._failed([(slot, patch) for slot, _, patch in requests], invalid)
+                raise invalid from error
             self._births.add(birth)
             for slot, _, patch in requests:
                 slot.failures.pop(patch.target, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.errors import EditError, UndefinedNameError
@@ -38,7 +39,10 @@ def edit_module(source: ModuleSource, tree: ast.Module, splices: Sequence[Splice
     text = apply_splices(source.text, merged)
     edited = parse_edited(text, merged)
     _refuse_swallowed(source, tree, edited, merged)
-    names = undefined_names(source, text, merged)
+    try:
+        names = undefined_names(source, text, merged)
+    except SyntaxError as error:
+        raise invalid_edit(error, merged) from error
     if names:
         raise UndefinedNameError(
             f"{_targets(merged)}: with {_toggles(merged)} the module {source.path} uses {', '.join(names)}, "
@@ -55,15 +59,35 @@ def parse_edited(edited_text: str, splices: Sequence[Splice], target: str = "") 
     try:
         return ast.parse(edited_text)
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        shown = (getattr(error, "text", None) or "").strip()
-        place = f" at line {line} of the edited text: {shown}" if line else ""
-        raise EditError(
-            f"{target or _targets(splices)}: with {_toggles(splices)} the source is no valid Python: "
-            f"{getattr(error, 'msg', error)}{place}",
-            target=target or splices[0].target,
-            toggles=_ids(splices),
-        ) from error
+        raise invalid_edit(error, splices, target) from error
+
+
+def compilable_module(source: ModuleSource, tree: ast.Module, splices: Sequence[Splice]) -> EditedModule:
+    """What `edit_module` gives, and raises; EditError too for what the compiler finds: a stray `break`.
+
+    For whoever does not compile the module anyway: the compiler takes longer than all the rest.
+    """
+    edited = edit_module(source, tree, splices)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(edited.text, source.path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise invalid_edit(error, edited.splices) from error
+    return edited
+
+
+def invalid_edit(error: SyntaxError | ValueError, splices: Sequence[Splice], target: str = "") -> EditError:
+    """The error for edits that leave no valid Python, from what the parser or the compiler said."""
+    line = getattr(error, "lineno", None)
+    shown = (getattr(error, "text", None) or "").strip()
+    place = f" at line {line} of the edited text{f': {shown}' if shown else ''}" if line else ""
+    return EditError(
+        f"{target or _targets(splices)}: with {_toggles(splices)} the source is no valid Python: "
+        f"{getattr(error, 'msg', error)}{place}",
+        target=target or splices[0].target,
+        toggles=_ids(splices),
+    )
 
 
 def _ids(splices: Sequence[Splice]) -> tuple[str, ...]:
