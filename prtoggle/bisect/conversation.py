@@ -19,11 +19,15 @@ NOTHING: ToggleSet = frozenset()
 
 
 class Known(NamedTuple):
-    """What is known of a set: its verdict, the toggles whose reverted code ran, whether no run was needed."""
+    """What is known of a set: its verdict, the toggles whose reverted code ran, whether no run was needed.
+
+    `blamed` are toggles of it that could not be put into effect, when the run told which.
+    """
 
     verdict: Verdict
     reached: ToggleSet = NOTHING
     free: bool = False
+    blamed: ToggleSet = NOTHING
 
 
 Asking = Generator[ToggleSet, Known, Result]

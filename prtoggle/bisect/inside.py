@@ -31,10 +31,32 @@ class Inside:
 
     def find(self) -> Asking[ToggleSet | None]:
         """A set that changes the verdict, or None."""
-        found = yield from self._first(self._added())
+        found = yield from self._without_blamed()
+        if found is None and not self._settled():
+            found = yield from self._first(self._added())
         while self._pieces and found is None and not self._settled():
             found = yield from self._first(self._halves(self._pieces.popleft()))
         return found
+
+    def _without_blamed(self) -> Asking[ToggleSet | None]:
+        """The ends without toggles that a run told could not be put into effect; then those, one by one."""
+        talk, blamed = self._talk, set[str]()
+        for top in self._tops:
+            rest = top
+            while rest and (new := talk.asked[rest].blamed & rest):
+                blamed |= new
+                rest = talk.space.without(rest, new)
+                if rest and (yield from talk.changes(rest)):
+                    return rest
+        # Whoever was blamed is judged alone: not searched is only what cannot be judged there either.
+        for toggle_id in talk.space.ordered(blamed):
+            alone = talk.space.close([toggle_id])
+            if (yield from talk.changes(alone)):
+                return alone
+            self._seen.add(alone)
+            if talk.asked[alone].verdict is Verdict.UNKNOWN:
+                self._spoilers.add(toggle_id)
+        return None
 
     def _added(self) -> Iterator[ToggleSet]:
         """What each further end adds to those before it; the rest of it is looked into with the first."""

@@ -20,6 +20,7 @@ from prtoggle.bisect.records import RunRecord
 from prtoggle.bisect.refusals import BisectError
 from prtoggle.bisect.verdicts import Ending, Rules
 from prtoggle.catalogue_folders import PATH_VARIABLE
+from prtoggle.loader import load_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,6 +120,7 @@ def run_job(job: Job, group: ProcessGroup | None = None) -> RunRecord:
         _that(reports, job.toggles, _ran),
         _that(reports, job.toggles, _was_loaded),
         len(reports),
+        _blamed(job, failures),
     )
 
 
@@ -183,6 +185,17 @@ def _messages(reports: Sequence[ProcessReport]) -> list[str]:
         for event in process.events
         if event["event"] == "failed"
     ]
+
+
+def _blamed(job: Job, failures: Sequence[str]) -> tuple[str, ...]:
+    """The toggles that the messages are about: those that they name, or whose target they begin with."""
+    found = []
+    for toggle_id in job.toggles:
+        targets = load_text(job.specs[toggle_id], toggle_id, default_id=toggle_id).targets if failures else ()
+        begins = (f"toggle {toggle_id},", f"toggle {toggle_id} ", *(f"{target}:" for target in targets))
+        if any(message.startswith(begins) for message in failures):
+            found.append(toggle_id)
+    return tuple(found)
 
 
 def _printed_failure(text: str) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ class RunRecord:
     """A run with `toggles` reverted. `status` is -n for signal n, `how` says in words how the run ended.
 
     `reached` holds the toggles whose reverted code ran, `loaded` those whose module was loaded, in any of the
-    `processes` that reported; `last_line` is the last line of the output that is not indented.
+    `processes` that reported, `blamed` those that could not be put into effect; `last_line` is the last line
+    of the output that is not indented.
     """
 
     toggles: tuple[str, ...]
@@ -31,6 +32,7 @@ class RunRecord:
     reached: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     processes: int = 0
+    blamed: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain values."""
@@ -39,7 +41,7 @@ class RunRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunRecord:
         """The record that `as_json` gave. Raises TypeError, ValueError or KeyError for anything else."""
-        lists = {name: tuple(map(str, data[name])) for name in ("toggles", "reached", "loaded")}
+        lists = {name: tuple(map(str, data[name])) for name in ("toggles", "reached", "loaded", "blamed")}
         return cls(**{**data, **lists, "verdict": Verdict(data["verdict"])})
 
 
@@ -77,7 +79,8 @@ class Ledger:
         if Verdict.FAIL in verdicts and (done or toggles not in self.ends):
             return Known(Verdict.FAIL, reached)
         if Verdict.UNKNOWN in verdicts and Verdict.FAIL not in verdicts:
-            return Known(Verdict.UNKNOWN, reached)
+            blamed = frozenset(toggle_id for run in runs for toggle_id in run.blamed)
+            return Known(Verdict.UNKNOWN, reached, blamed=blamed)
         if done:
             return Known(Verdict.PASS, reached)
         if not runs and self.refuse(toggles):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final, Self
 
 from rich.table import Table
@@ -82,7 +83,8 @@ class RunLines:
         toggles = listed(self._space, frozenset(record.toggles))
         line = f"run {self._number}: {toggles} reverted: "
         told = Text(line).append(record.verdict.value, style=_STYLE[record.verdict])
-        self._out.print(told.append(f" ({record.how}, {record.seconds:.1f} s)"), soft_wrap=True)
+        how = shorten(record.how, 120, placeholder="...")
+        self._out.print(told.append(f" ({how}, {record.seconds:.1f} s)"), soft_wrap=True)
         self._advance(f"{toggles}")
 
 
@@ -111,9 +113,9 @@ def print_answer(out: Console, answer: Answer, by_hand: tuple[str, str], commits
 def _table(answer: Answer, width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("test", "reverted", "verdict", "fails", "time"):
-        table.add_column(heading, overflow="fold", no_wrap=heading != "reverted", max_width=_SET_WIDTH)
+        table.add_column(heading, overflow="ellipsis", no_wrap=True, max_width=_SET_WIDTH)
     # One line a test: the cause's own ending is told in full below the table.
-    rest = max(20, width - _SET_WIDTH - len("test  cannot say  10/10  1000.0 s  ") - 1)
+    rest = max(16, width - _SET_WIDTH - len("test  cannot say  10/10  1000.0 s  ") - 1)
     table.add_column("how it ended", overflow="ellipsis", no_wrap=True, max_width=rest)
     for number, (toggles, known) in enumerate(answer.finding.asked.items(), 1):
         runs = answer.ledger.runs_of(toggles)
@@ -196,7 +198,7 @@ def _no_cause(answer: Answer, commits: Commits | None) -> Iterable[Line]:
             told = ", ".join(f"{failed} of {runs}" for failed, runs in rates)
             yield f"  the ends fail at different rates ({told}); one failing run makes a set fail", "yellow"
     else:
-        yield f"no cause: no set of {what} that could be judged changes the verdict", "yellow"
+        yield f"no cause: among these {what}, no set that could be judged changes the verdict", "yellow"
     if commits is not None and answer.base is Verdict.PASS:
         yield "  the command passes on the bad build: is it the command that shows the regression?", "yellow"
     ran = answer.ledger.ever(answer.space.order, "reached")
@@ -224,7 +226,10 @@ def _doubts(answer: Answer) -> Iterable[Line]:
             f"confidence {sure.confidence:.2%}: the failing end failed in {sure.failed} of {sure.runs} runs"
         )
         yield f"{text}, and {counted(sure.passed, 'set')} passed {sure.repeat} of {sure.repeat}", ""
-    for toggles, reason in answer.unresolved.items():
+    unresolved = answer.unresolved
+    # What holds a set that cannot say can mostly not say because of that one.
+    smallest = [toggles for toggles in unresolved if not any(other < toggles for other in unresolved)]
+    for toggles, reason in ((toggles, unresolved[toggles]) for toggles in smallest):
         what = listed(answer.space, toggles)
         yield f"cannot say: {what} reverted: {reason.splitlines()[0]}", "yellow"
 

@@ -15,7 +15,7 @@ from prtoggle.bisect.one_run import Job, ProcessGroup, run_job
 from prtoggle.bisect.pools import LocalPool
 from prtoggle.bisect.refusals import BisectError
 from prtoggle.bisect.verdicts import Ending, Rules, Verdict, checked_rules
-from tests.prtoggle.programs import ROOT, SPECS, Project
+from tests.prtoggle.programs import MODULE, ROOT, SPECS, Project
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 
@@ -120,10 +120,10 @@ def test_a_run_reads_its_own_catalogue_and_not_the_projects(project):
 
 
 def test_a_toggle_that_fails_to_apply_cannot_say_whatever_the_command_makes_of_it(project):
-    project.write({"app/core.py": "def answer():\n    return 42\n"})
-    record = run("bash", "-c", f"{sys.executable} -m app; exit 0", toggles=("1",))
+    project.write({"app/core.py": MODULE.replace("    value += 1\n", "")})
+    record = run("bash", "-c", f"{sys.executable} -m app; exit 0", toggles=("2", "1"))
 
-    assert (record.verdict, record.status) == (UNKNOWN, 0)
+    assert (record.verdict, record.status, record.blamed) == (UNKNOWN, 0, ("1",))
     assert "a toggle could not be put into effect: " in record.how
     assert "app.core.answer" in record.how
 

@@ -253,6 +253,49 @@ def test_when_everything_but_a_spoiler_is_innocent_that_is_said_in_few_tests():
     assert len(ran) <= 2 + 2 * 6 + 1
 
 
+def find_with_blame(command, spoilers: set[str]) -> tuple[Finding, int]:
+    """The finding where each run that cannot say names one of the toggles that spoil it, and its tests."""
+    known: dict[frozenset[str], Known] = {}
+
+    def lookup(toggles):
+        if toggles not in known:
+            bad = sorted(toggles & spoilers)
+            verdict = UNKNOWN if bad else command(toggles)
+            known[toggles] = Known(verdict, blamed=frozenset(bad[:1]))
+        return known[toggles]
+
+    found = replay(lambda: search(Space(SIXTY)), lookup)
+    assert isinstance(found, Finding)
+    return found, len(known)
+
+
+def test_toggles_that_a_run_names_as_not_in_effect_cost_one_test_each():
+    spoilers = {"t1", "t20", "t35", "t58"}
+    for culprit in SIXTY:
+        found, tests = find_with_blame(fails_with(culprit), spoilers)
+        if culprit in spoilers:
+            # Every toggle was judged together with the others or alone, so that nothing is left to try.
+            assert (found.outcome, tests) == ("nothing", 2 + 2 * len(spoilers))
+        else:
+            assert found.cause == {culprit}
+            assert tests <= 9 + len(spoilers)
+
+
+def test_a_toggle_that_was_blamed_wrongly_is_still_found():
+    known = {}
+
+    def lookup(toggles):
+        spoilt = {"t7", "t8"} <= toggles
+        verdict = UNKNOWN if spoilt else FAIL if "t7" in toggles else PASS
+        known[toggles] = Known(verdict, blamed=frozenset(("t7",)) if spoilt else NOTHING)
+        return known[toggles]
+
+    found = replay(lambda: search(Space(SIXTY)), lookup)
+    assert isinstance(found, Finding)
+    assert found.cause == {"t7"}
+    assert len(known) == 4
+
+
 def test_a_member_without_which_the_command_cannot_say_is_told_to_be_undecided():
     def command(toggles):
         if len(toggles & {"t1", "t2"}) == 1:
