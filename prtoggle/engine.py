@@ -6,7 +6,6 @@ for a call is always the same: plan, verify, install; on a failure undo in rever
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -25,14 +24,16 @@ from prtoggle.plans.loading import Loading
 from prtoggle.plans.overview import announce, overview
 from prtoggle.plans.planning import PlanMaker
 from prtoggle.plans.restoring import born_plan
+from prtoggle.plans.second_asking import refuse_ineffective
 from prtoggle.plans.shadows import shadows_of
 from prtoggle.plans.site_maker import SiteMaker
 from prtoggle.plans.sites import SiteRegistry
 from prtoggle.plans.slots import Slot
+from prtoggle.plans.undo import Undo, show
 from prtoggle.states import Restored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType, TracebackType
 
     from prtoggle.installers.base import Observer, Step
@@ -157,6 +158,7 @@ class Engine:
                 return Handle(self, (quick,))
             slots = tuple(dict.fromkeys([self._slot(toggle) for toggle in toggles]))
             new = [slot for slot in slots if not slot.handles]
+            refuse_ineffective([slot for slot in slots if slot.handles], self._births)
             if new:
                 self._activate(new, origin, observe=observe)
             for slot in slots:
@@ -229,11 +231,11 @@ class Engine:
         for site, slots in wanted.items():
             site.prepare(slots, self.observer)
         self.loading.check(new, imports=origin == "api")
-        with _Undo() as undo:
+        with Undo() as undo:
             for slot in new:
                 undo.append(partial(relations.put_variables_back, slot))
                 relations.set_variables(slot, [*self._active, *new])
-            _show(wanted, undo)
+            show(wanted, undo)
             for slot in new:
                 for patch, step in slot.plan.steps if slot.plan else ():
                     if observer is not None:
@@ -285,7 +287,7 @@ class Engine:
         for site in targets:
             _prepare_restore(site, site.shown - leaving, self.observer)
         moves = [move for site in dict.fromkeys(born) for move in inner_moves(site, site.shown - leaving)]
-        with _Undo() as undo:
+        with Undo() as undo:
             for slot in reversed(last):
                 for step in reversed(_steps(slot)):
                     step.restore()
@@ -293,7 +295,7 @@ class Engine:
             for step in reverse:
                 step.install()
                 undo.append(step.restore)
-            _show({site: site.shown - leaving for site in targets}, undo)
+            show({site: site.shown - leaving for site in targets}, undo)
             for function, before, after in moves:
                 function.__code__ = after
                 undo.append(partial(setattr, function, "__code__", before))
@@ -307,28 +309,6 @@ class Engine:
         self.loading.changed(())
         if (targets or reverse or any(map(_steps, last))) and "torch._dynamo" in sys.modules:
             forget_compiled()
-
-
-class _Undo(list["Callable[[], object]"]):
-    """What takes back the steps done so far; called in reverse, all of it, when the block fails."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            with contextlib.ExitStack() as stack:
-                for action in self:
-                    stack.callback(action)
-
-
-def _show(wanted: Mapping[Site, frozenset[Slot]], undo: _Undo) -> None:
-    for site, slots in wanted.items():
-        before = site.shown
-        site.show(slots)
-        undo.append(partial(site.show, before))
 
 
 def _prepare_restore(site: Site, slots: frozenset[Slot], observer: Observer | None) -> None:

@@ -37,8 +37,11 @@ class Edits(Protocol):
     def code(self, loader: SourceFileLoader, name: str, path: str) -> CodeType | None:
         """The code of the edited file, imported under `name`; None when it is not one of ours after all."""
 
-    def loaded(self, module: ModuleType) -> None:
-        """The module has run; verify that it defines what was edited."""
+    def loaded(self, module: ModuleType, present: object) -> None:
+        """The module has run; verify that it defines what was edited.
+
+        `present` is the module, or what it has put into `sys.modules` in its own place.
+        """
 
     def arrived(self, name: str, module: ModuleType) -> None:
         """An import loaded the module of that name, by whatever way; see to it that its edits are in."""
@@ -175,7 +178,7 @@ def plain_loader(loader: object) -> object:
     return loader
 
 
-def _call_back(loader: SourceFileLoader, loaded: Callable[[ModuleType], None]) -> None:
+def _call_back(loader: SourceFileLoader, loaded: Callable[[ModuleType, object], None]) -> None:
     """Shadow `exec_module` on this one loader object, for one call."""
     if _is_shadowed(loader):
         return
@@ -183,8 +186,9 @@ def _call_back(loader: SourceFileLoader, loaded: Callable[[ModuleType], None]) -
 
     def exec_module(module: ModuleType) -> None:
         _unshadow(loader, before)
+        is_registered = sys.modules.get(module.__name__) is module
         loader.exec_module(module)
-        loaded(module)
+        loaded(module, sys.modules.get(module.__name__, module) if is_registered else module)
 
     exec_module.__prtoggle__ = before  # type: ignore[attr-defined]  # recognises its own shadow
     loader.exec_module = exec_module  # type: ignore[method-assign]

@@ -52,6 +52,9 @@ class Step(Protocol):
         Raises `RestoreError`, changing nothing, when the place no longer holds what `install` put there.
         """
 
+    def is_in_effect(self) -> bool:
+        """Whether the place holds what `install` put there; only asked after `install`."""
+
 
 class Planner(Protocol):
     """`plan` of installers.value and installers.wrapper."""

@@ -120,6 +120,10 @@ class ValueStep:
         self._old = self._new = None
         self._recompile(places)
 
+    def is_in_effect(self) -> bool:
+        """Whether the name holds the new value."""
+        return vars(self._owner).get(self._name) is self._new
+
     def _held(self) -> object:
         return vars(self._owner)[self._name]
 

@@ -134,6 +134,13 @@ class WrapStep:
         self._replacement = None
         _installed.remove(self)
 
+    def is_in_effect(self) -> bool:
+        """Whether the target leads to the wrapper, be it beneath other wrappers."""
+        ours = None if self._replacement is None else self._replacement.object
+        held = vars(self._owner).get(self._attribute)
+        above = any(step.original is ours for step in _installed)
+        return ours is not None and (above or held is ours or _is_buried(held, ours))
+
     def rebase(self, original: Any) -> None:
         """Wrap another object: the one that our original was put around."""
         assert self._replacement is not None, f"{self._target} is not wrapped"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prtoggle.code.quiet import parse
 from prtoggle.definitions import bound_in, bound_names, locate
 from prtoggle.errors import PrToggleError, TargetError
+from prtoggle.installers.holders import short
 from prtoggle.live import code_qualname, find_attribute, opened, peel
 from prtoggle.plans.births import Witness
 from prtoggle.plans.site_maker import running_functions
@@ -206,7 +207,7 @@ def _verify_value(
     if isinstance(attribute.owner, type) and not any(_is_same(held, value) for value in before.values()):
         return
     places = ", ".join(f"line {birth.source.line_of(splice.start)}" for splice in splices)
-    raise TargetError(_replaced(birth, module, patch, places, f", {held!r:.80}"), target=patch.target)
+    raise TargetError(_replaced(birth, module, patch, places, f", {short(held)}"), target=patch.target)
 
 
 _UNKNOWN: Final = object()

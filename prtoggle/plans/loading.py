@@ -6,20 +6,18 @@ import ast
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prtoggle.code.region import rewrites
-from prtoggle.errors import PrToggleError, TargetError
+from prtoggle.errors import PrToggleError
 from prtoggle.installers import after_load, value, wrapper
 from prtoggle.installers.arrivals import is_unloaded
 from prtoggle.installers.at_load import Hook, same_file
 from prtoggle.installers.base import LivePatch
-from prtoggle.live import code_qualname, find_attribute, peel
+from prtoggle.plans.in_force import verify_load
 from prtoggle.plans.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
 from prtoggle.plans.module_code import ModuleEdits, compile_edited
 from prtoggle.plans.past_us import awaited_modules, came_past, find_wraps, refusal
-from prtoggle.plans.site_maker import running_functions
 from prtoggle.plans.spots import spot_of
 from prtoggle.source.integrity import invalid_edit
 from prtoggle.source.splices import edited_line_map
@@ -34,13 +32,12 @@ if TYPE_CHECKING:
 
     from prtoggle.errors import UnsupportedTargetError
     from prtoggle.installers.base import Observer, Spot
-    from prtoggle.plans.births import Birth, Births, Unit
+    from prtoggle.plans.births import Birth, Births
     from prtoggle.plans.slots import Slot, Waiting
     from prtoggle.spec import Patch
     from prtoggle.states import Event
 
 Request = tuple["Slot", ResolvedTarget, "Patch"]
-_DEFINITIONS: Final = (FunctionType, BuiltinFunctionType, type)
 
 
 class Host(Protocol):
@@ -231,7 +228,7 @@ class Loading:
             observer.compiled(plain, code, birth.spots, birth.name, birth.name)
         return code, birth
 
-    def loaded(self, module: ModuleType) -> None:
+    def loaded(self, module: ModuleType, present: object) -> None:
         """See at_load.Edits."""
         with self._host.lock:
             path = str(getattr(module, "__file__", ""))
@@ -241,7 +238,7 @@ class Loading:
             requests = [request for request in self._requests(path) if request[0] in birth.slots]
             try:
                 for slot, resolved, patch in requests:
-                    self._verify(birth, module, slot, resolved, patch)
+                    verify_load(birth, module, present, slot, resolved, patch)
             except PrToggleError as error:
                 self._births.discard(birth)
                 self._failed([(slot, patch) for slot, _, patch in requests], error)
@@ -249,24 +246,6 @@ class Loading:
             birth.verified = True
             for slot, _, patch in requests:
                 self._emit(Activated(slot.id, patch.target, module.__name__, path, patch.mode, "at load"))
-
-    def _verify(
-        self, birth: Birth, module: ModuleType, slot: Slot, resolved: ResolvedTarget, patch: Patch
-    ) -> None:
-        """Raise TargetError unless something that the patch edited is what the module now defines."""
-        units = [
-            unit
-            for unit in birth.units
-            if any(spot.toggle_id == slot.id and spot.target == resolved.text for spot in unit.spots)
-        ]
-        if units and not any(_is_in_force(birth, unit, module) for unit in units):
-            places = ", ".join(f"line {unit.start + 1}" for unit in units)
-            raise TargetError(
-                f"{patch.target}: {birth.path} was edited at {places}, but what {module.__name__} defines "
-                "under that name in the end is something else (another branch, or a later assignment); name "
-                "what is in force, or use wrap: on it",
-                target=patch.target,
-            )
 
     def _wrap_after_load(self, module: ModuleType) -> None:
         self._wrap_in(module.__name__, module, again=True)
@@ -355,29 +334,3 @@ def _compiler(loader: SourceFileLoader, edits: ModuleEdits) -> Callable[[ast.Mod
 def _all_spots(edits: ModuleEdits) -> list[Spot]:
     """Where each edit shows, in lines of the edited text."""
     return [spot_of(lines, edits.source.text) for lines in edited_line_map(edits.source.text, edits.splices)]
-
-
-def _is_other_definition(raw: object) -> bool:
-    """Whether `raw` is a function that stands for itself, which no decorator has made of another one."""
-    if type(raw) is FunctionType:
-        return "<locals>" not in raw.__code__.co_qualname
-    return type(raw) is BuiltinFunctionType
-
-
-def _is_in_force(birth: Birth, unit: Unit, module: ModuleType) -> bool:
-    """Whether the edited function is what its name leads to, or lives on where no name can tell."""
-    if unit.code is None:
-        return birth.rewritten
-    try:
-        attribute = find_attribute(module, unit.qualname, unit.qualname)
-        peeled = peel(attribute.raw, code_qualname(unit.qualname), unit.qualname)
-    except PrToggleError:
-        # The name was deleted after use, or a compiler made something of the edited function.
-        return True
-    # By file name, for a decorator may have given the function a copy of its code.
-    if any(found.function.__code__.co_filename == unit.filename for found in peeled):
-        return True
-    if unit.decorated:
-        return not _is_other_definition(attribute.raw)
-    # A plain function or builtin under that name is another definition; an object may hold ours out of sight.
-    return not isinstance(attribute.raw, _DEFINITIONS) and bool(running_functions(unit))

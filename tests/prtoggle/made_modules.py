@@ -51,7 +51,7 @@ class Modules:
     """Writes modules below one folder on `sys.path`; `{0}`, `{1}`, ... in a text are the names given so far."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.names: list[str] = []
 
     def write(self, text: str) -> str:
@@ -60,7 +60,7 @@ class Modules:
         self.names.append(name)
         for position, known in enumerate(self.names):
             text = text.replace(f"{{{position}}}", known)
-        (self._folder / f"{name}.py").write_text(text, encoding="utf-8")
+        (self.folder / f"{name}.py").write_text(text, encoding="utf-8")
         importlib.invalidate_caches()
         return name
 
