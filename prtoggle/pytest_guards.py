@@ -6,6 +6,7 @@ reverted statement was reached in this process; a test that passes either way gu
 
 from __future__ import annotations
 
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -36,7 +37,10 @@ class GuardItems:
             if any(state.toggle.id == toggle_id for state in states()):
                 pytest.skip(f"{toggle_id} is reverted for the whole session already")
             reach.restart()
-            item.stash[_HANDLE] = revert(_with_required(toggle_id), observe=True)
+            try:
+                item.stash[_HANDLE] = revert(_with_required(toggle_id), observe=True)
+            except PrToggleError as error:
+                pytest.fail(f"{item.nodeid}: {error}", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
@@ -51,10 +55,12 @@ class GuardItems:
         except BaseException as failure:  # noqa: BLE001 (whatever fails a test is what it notices; SystemExit too)
             seen = failure
         else:
-            pytest.fail(f"the test passes with the fix of {toggle_id} taken out: it does not guard it")
+            # The lines that a traceback would show are the plugin's.
+            message = f"the test passes with the fix of {toggle_id} taken out: it does not guard it"
+            pytest.fail(message, pytrace=False)
         if not reach.reached(toggle_id):
             message = f"the test fails, but no reverted statement of {toggle_id} was reached: {seen!r}"
-            raise pytest.fail.Exception(message) from seen
+            pytest.fail(f"{message}\n{_place(seen, pyfuncitem)}", pytrace=False)
         return True
 
     @pytest.hookimpl(wrapper=True)
@@ -75,12 +81,19 @@ def parametrize(metafunc: pytest.Metafunc, markers: list[pytest.Mark]) -> None:
     try:
         Catalog.discover().select(ids)
     except PrToggleError as error:
-        raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from error
+        raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from error
     # A name of the plugin's own, so that it takes no argument of the test's.
     metafunc.fixturenames.append(PARAMETER)
     as_written = pytest.param(None, id=getattr(pytest, "HIDDEN_PARAM", "as written"))
     runs = [pytest.param(toggle_id, id=f"reverted {toggle_id}") for toggle_id in ids]
     metafunc.parametrize(PARAMETER, [as_written, *runs], indirect=True)
+
+
+def _place(error: BaseException, item: pytest.Function) -> str:
+    """The line of the test at which it failed."""
+    frames = extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == str(item.path)] or frames
+    return f"{own[-1].filename}:{own[-1].lineno}: {own[-1].line}"
 
 
 def without_second_run(item: object) -> str | None:
@@ -98,7 +111,7 @@ def without_second_run(item: object) -> str | None:
 
 def _ids_of(marker: pytest.Mark, metafunc: pytest.Metafunc) -> tuple[int | str, ...]:
     if not marker.args or marker.kwargs or not all(type(arg) in {int, str} for arg in marker.args):
-        raise pytest.UsageError(
+        raise pytest.Collector.CollectError(
             f"{metafunc.definition.nodeid}: the marker guards takes ids and nothing else: guards(26972)"
         )
     return marker.args

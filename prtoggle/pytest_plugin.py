@@ -32,9 +32,14 @@ class Reverter:
 
         The handle puts them back earlier. All of the toggles take effect or, with a `PrToggleError`, none.
         """
-        from prtoggle import revert  # noqa: PLC0415 (nothing of ours is loaded until it is used)
+        from prtoggle import PrToggleError, revert  # noqa: PLC0415 (nothing of ours is loaded until it is used)
 
-        handle = revert(*toggles)
+        # What the test shows of a failure is its own line.
+        __tracebackhide__ = True
+        try:
+            handle = revert(*toggles)
+        except PrToggleError as error:
+            raise error.with_traceback(None) from error.__cause__
         self._handles.append(handle)
         return handle
 
@@ -170,15 +175,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Takes out what the markers of test, class and module name, before the test's fixtures are set up."""
     ids = [toggle_id for marker in item.iter_markers("prtoggle") for toggle_id in _ids_of(marker, item)]
     if ids:
-        from prtoggle import revert  # noqa: PLC0415
+        from prtoggle import PrToggleError, revert  # noqa: PLC0415
 
-        item.stash[_MARKED] = revert(*dict.fromkeys(ids))
+        try:
+            item.stash[_MARKED] = revert(*dict.fromkeys(ids))
+        except PrToggleError as error:
+            pytest.fail(f"{item.nodeid}: {error}", pytrace=False)
 
 
 def _ids_of(marker: pytest.Mark, item: pytest.Item) -> tuple[int | str, ...]:
     if not marker.args or marker.kwargs or not all(type(arg) in {int, str} for arg in marker.args):
-        raise pytest.UsageError(
-            f"{item.nodeid}: the marker prtoggle takes ids and nothing else: prtoggle(26972)"
+        pytest.fail(
+            f"{item.nodeid}: the marker prtoggle takes ids and nothing else: prtoggle(26972)", pytrace=False
         )
     return marker.args
 
