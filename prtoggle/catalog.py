@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from prtoggle.applies_to import applicable
 from prtoggle.catalogue_folders import PROJECT_ORIGINS, find_folders
-from prtoggle.errors import DuplicateToggleError, SpecError, UnknownToggleError
+from prtoggle.errors import CatalogueError, DuplicateToggleError, SpecError, UnknownToggleError
 from prtoggle.loader import (
     YAML_SUFFIXES,
     find_constants,
@@ -190,21 +190,45 @@ def _natural(toggle_id: str) -> tuple[int, int, str]:
 
 def _scan(folder: Folder) -> Iterator[Entry]:
     """The specs of a folder, without reading more of them than their ids; sorted by file name."""
-    files = sorted(folder.path.iterdir()) if folder.path.is_dir() else [folder.path]
-    for file in files:
+    for file in _files(folder):
         if file.suffix in YAML_SUFFIXES:
-            toggle_id = written_id(read_text(file), file.stem)
+            toggle_id = written_id(_text(file, folder), file.stem)
             entry = Entry(toggle_id or "", file, folder)
             if toggle_id is None:
                 entry.id = entry.toggle().id
             yield entry
         elif file.suffix == ".py":
-            text = read_text(file)
+            text = _text(file, folder)
             # Most Python files of a folder hold no specs, and need not be parsed to see it.
             for constant in find_constants(text, str(file)) if "_PR_REVERT_YAML_" in text else ():
                 entry = Entry("", file, folder, constant)
                 entry.id = entry.toggle().id
                 yield entry
+
+
+def _files(folder: Folder) -> list[Path]:
+    """The files of a catalogue; without hidden ones, such as the lock that an editor puts beside a spec."""
+    if not folder.path.is_dir():
+        return [folder.path]
+    try:
+        return sorted(file for file in folder.path.iterdir() if not file.name.startswith("."))
+    except OSError as error:
+        raise _unreadable(folder.path, folder, error) from error
+
+
+def _text(file: Path, folder: Folder) -> str:
+    try:
+        return read_text(file)
+    except OSError as error:
+        raise _unreadable(file, folder, error) from error
+
+
+def _unreadable(path: Path, folder: Folder, error: OSError) -> CatalogueError:
+    return CatalogueError(
+        f"{path}, of the catalogue that {folder.origin} names, cannot be read: {error.strerror}; repair it, "
+        "or take it away",
+        folder=str(folder.path),
+    )
 
 
 def _refuse_clash(entries: Sequence[Entry]) -> None:

@@ -166,7 +166,9 @@ class TestFolders:
             discover(project(tmp_path, catalogues))
 
     def test_a_folder_of_the_path_that_is_not_there(self, tmp_path):
-        with pytest.raises(CatalogueError, match=r"PRTOGGLE_PATH=gone names .*gone, which is not there; make"):
+        with pytest.raises(
+            CatalogueError, match=r"PRTOGGLE_PATH=gone names .*gone, which is not there; make"
+        ):
             discover(tmp_path, PRTOGGLE_PATH="gone")
 
     def test_a_child_in_another_folder_relies_on_what_it_inherits(self, tmp_path):
@@ -270,3 +272,29 @@ class TestVariants:
         self.install(monkeypatch, "2.5")
         with pytest.raises(DuplicateToggleError, match=r"several variants for version 2.5"):
             discover(tmp_path, PRTOGGLE_PATH=str(tmp_path)).get(7)
+
+
+class TestUnreadable:
+    """What cannot be read is named; hidden files are none of ours."""
+
+    def make_folder(self, place):
+        place.mkdir()
+
+    def make_dangling(self, place):
+        place.symlink_to("nowhere")
+
+    def make_loop(self, place):
+        place.symlink_to(place.name)
+
+    @pytest.mark.parametrize("suffix", [".yaml", ".py"])
+    @pytest.mark.parametrize("kind", ["folder", "dangling", "loop"])
+    def test_it_is_a_catalogue_error(self, tmp_path, kind, suffix):
+        root = project(tmp_path)
+        folder = write(root / "toggles", own=SPEC)
+        getattr(self, f"make_{kind}")(folder / f"bad{suffix}")
+
+        with pytest.raises(CatalogueError, match=rf"bad\{suffix}, .*pyproject.toml names, cannot be read: "):
+            discover(root).ids()
+
+        (folder / f"bad{suffix}").rename(folder / f".#own{suffix}")
+        assert discover(root).ids() == ["own"]
