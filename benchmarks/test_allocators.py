@@ -33,7 +33,8 @@ def copy_floor(num_entries: int) -> float:
 def test_token_free_64(benchmark: Any, log_size: int) -> None:
     """Flat in the pool size: only the 64 slots are touched."""
     pool = TokenAllocator(1 << log_size, device="cpu")
-    benchmark.extra_info |= {"floor_us": copy_floor(64), "goal_us": 2 * copy_floor(64)}
+    floor = copy_floor(64)
+    benchmark.extra_info |= {"floor_us": floor, "goal_us": 2 * floor}
     taken: list[torch.Tensor] = []
 
     def take() -> None:
