@@ -93,7 +93,8 @@ def short_path(path: str) -> str:
     """The path as seen from the working directory, where it lies below it."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, FileNotFoundError):
+        # It lies elsewhere; or the working directory is gone.
         return path
 
 
