@@ -29,7 +29,7 @@ from prtoggle.main_script import (
     refuse_main_module_targets,
     refuse_script_targets,
 )
-from prtoggle.report import Reporter
+from prtoggle.report import Reporter, folders_of
 from prtoggle.spec import normalise_id
 from prtoggle.states import Failed
 from prtoggle.trace.settings import VARIABLE as TRACE
@@ -202,9 +202,8 @@ def _message(error: BaseException) -> str:
     head = f"prtoggle: {asked} cannot be honoured in process {os.getpid()}: {' '.join(sys.orig_argv)}"
     instead = "run the fixed code" if os.environ.get(TOGGLES) or TRACE not in os.environ else "run untraced"
     if isinstance(error, PrToggleError):
-        cause = error.__cause__
-        shown = "" if cause is None else "".join(traceback.format_exception(cause)) + "\n"
-        body = f"{shown}{error}"
+        cause = import_failure.own_error(error)
+        body = f"{cause}\n{error}" if cause else str(error)
     else:
         body = "".join(traceback.format_exception(error)).rstrip()
     indented = "\n".join(f"  {line}" for line in body.splitlines())
@@ -264,15 +263,17 @@ def _trace(text: str) -> None:
 
 
 def _start_report() -> None:
-    """Begins to write what happens into the folder that `PRTOGGLE_REPORT` names, if it does."""
-    folder = os.environ.get(REPORT)
-    if not folder:
+    """Begins to write what happens into the folders that `PRTOGGLE_REPORT` names, if it does."""
+    asked = folders_of(os.environ.get(REPORT, ""))
+    folders = [folder for folder in asked if Path(folder).is_dir()]
+    for folder in asked:
+        if folder not in folders:
+            # A process that outlives the run it was started by finds its folder gone.
+            text = f"prtoggle: {REPORT}={folder} is not a folder; this process does not report\n"
+            _write_all(2, text.encode(errors="backslashreplace"))
+    if not folders:
         return
-    if not Path(folder).is_dir():
-        # A process that outlives the run it was started by finds its folder gone.
-        _write_all(2, f"prtoggle: {REPORT}={folder} is not a folder; this process does not report\n".encode())
-        return
-    _Session.reporter = Reporter(folder)
+    _Session.reporter = Reporter(*folders)
     _Session.observed = True
     engine.subscribe(_record)
     # A compiler may be loaded after the last event.

@@ -50,10 +50,23 @@ def applies(toggle: Toggle) -> bool:
 
 def installed_version(toggle: Toggle) -> str | None:
     """The version of the distribution that brings the toggle's first target; None when there is none."""
-    package = re.split(r"[.:]", toggle.targets[0], maxsplit=1)[0]
+    package = _package(toggle)
     return _version(package) or next(
         filter(None, map(_version, _distributions(tuple(sys.path)).get(package, ()))), None
     )
+
+
+def why_no_version(toggle: Toggle) -> str:
+    """Why `installed_version` gives none, and what to do about it."""
+    return (
+        f"no installed distribution brings {_package(toggle)}: install it (`pip install -e .` for a work "
+        "tree), or leave applies_to out of the spec"
+    )
+
+
+def _package(toggle: Toggle) -> str:
+    """The top-level package of the toggle's first target."""
+    return re.split(r"[.:]", toggle.targets[0], maxsplit=1)[0]
 
 
 def _version(distribution: str) -> str | None:
@@ -74,13 +87,14 @@ def _not_applicable(variants: Sequence[Toggle]) -> NotApplicableError:
     first = variants[0]
     version = installed_version(first)
     ranges = " or ".join(toggle.applies_to for toggle in variants)
-    found = (
-        f"version {version} is installed"
-        if version
-        else f"no distribution of {first.targets[0]} is installed"
-    )
+    if version is None:
+        return NotApplicableError(
+            f"toggle {first.id} applies to {ranges}, but the version is not known: {why_no_version(first)}",
+            id=first.id,
+        )
     return NotApplicableError(
-        f"toggle {first.id} applies to {ranges}, but {found}: add a variant of the spec for this version",
+        f"toggle {first.id} applies to {ranges}, but version {version} is installed: add a variant of the "
+        "spec for this version",
         id=first.id,
-        version=version or "",
+        version=version,
     )

@@ -128,6 +128,9 @@ class Catalog:
     def _of(self, toggle_id: str) -> list[Entry]:
         if toggle_id in self._entries:
             return self._entries[toggle_id]
+        raise self._unknown(toggle_id)
+
+    def _unknown(self, toggle_id: str, why: str = "") -> UnknownToggleError:
         near = near_names(toggle_id, self._entries)
         searched = (
             ", ".join(f"{folder.path} ({folder.origin})" for folder in self.folders) or "no catalogue at all"
@@ -136,8 +139,8 @@ class Catalog:
             f"; not there: {', '.join(str(folder.path) for folder in self.missing)}" if self.missing else ""
         )
         offer = or_none(near) or "; `prtoggle list --all` shows what there is"
-        raise UnknownToggleError(
-            f"there is no toggle {toggle_id} in {searched}{gone}{offer}", id=toggle_id, near=near
+        return UnknownToggleError(
+            f"{why}there is no toggle {toggle_id} in {searched}{gone}{offer}", id=toggle_id, near=near
         )
 
     def toggles(self) -> list[Toggle]:
@@ -159,8 +162,16 @@ class Catalog:
         return self._read(toggle_id for toggle_id in self.ids() if self._entries[toggle_id][0].folder in own)
 
     def select(self, ids: Iterable[int | str]) -> list[Toggle]:
-        """The toggles of these ids, in this order, each once. Raises like `get`."""
-        return [self.get(toggle_id) for toggle_id in dict.fromkeys(map(normalise_id, ids))]
+        """The toggles of these ids, in this order, each once.
+
+        Raises like `get`, and UnknownToggleError for one that requires a toggle which no catalogue has.
+        """
+        selected = [self.get(toggle_id) for toggle_id in dict.fromkeys(map(normalise_id, ids))]
+        for toggle in selected:
+            for required in toggle.requires:
+                if required not in self._entries:
+                    raise self._unknown(required, f"toggle {toggle.id} requires {required}, and ")
+        return selected
 
     def _read(self, ids: Iterable[str]) -> list[Toggle]:
         problems: list[SpecProblem] = []

@@ -7,16 +7,28 @@ would run in place of the reverted code, without a word.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from importlib.machinery import SourceFileLoader
-from typing import TYPE_CHECKING
+from pathlib import Path
+from traceback import StackSummary, TracebackException
+from typing import TYPE_CHECKING, Final
 
+from prtoggle.errors import TargetModuleError
 from prtoggle.installers.at_load import plain_loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType, TracebackType
+
+
+#: Where the frames between an importer and the imported module are.
+_BETWEEN: Final = (
+    f"{Path(__file__).parent}{os.sep}",
+    f"{Path(importlib.util.__file__).parent}{os.sep}",
+    "<frozen importlib",
+)
 
 
 def watch(modules: Iterable[str], failed: Callable[[str, Exception], object]) -> None:
@@ -67,6 +79,23 @@ class _Watch:
                 raise
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
+
+
+def own_error(error: BaseException) -> str:
+    """The error behind that of a module which failed to import, as Python would show it, or nothing.
+
+    Its frames in the import system and in prtoggle are left out. Where no others are left, the module was not
+    executed, and the message of `error` says all there is to say.
+    """
+    cause = error.__cause__
+    if cause is None or not isinstance(error, TargetModuleError):
+        return ""
+    shown = TracebackException.from_exception(cause)
+    frames = [frame for frame in shown.stack if not frame.filename.startswith(_BETWEEN)]
+    if not frames and not isinstance(cause, SyntaxError):
+        return ""
+    shown.stack = StackSummary.from_list(frames)
+    return "".join(shown.format() if frames else shown.format_exception_only())
 
 
 def _below_import_system(traceback: TracebackType | None) -> TracebackType | None:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from prtoggle.applies_to import applies, installed_version
+from prtoggle.applies_to import applies, installed_version, why_no_version
 from prtoggle.edits import compilable_module, plan_patch, read_source
 from prtoggle.errors import (
     AlreadyRevertedError,
@@ -21,7 +21,7 @@ from prtoggle.errors import (
     UnsupportedTargetError,
 )
 from prtoggle.missing import missing_target
-from prtoggle.target import find_module, locate, split_name, split_target
+from prtoggle.target import find_module, locate, refuse_main, split_name, split_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,14 +128,16 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
     `known_ids` are the ids that requires, conflicts and masks may name; None accepts any. Raises nothing.
     """
     if cache.installed and not applies(toggle):
-        version = installed_version(toggle) or "unknown"
-        message = f"applies to {toggle.applies_to}; the installed version is {version}"
+        version = installed_version(toggle)
+        found = version or f"not known, for {why_no_version(toggle)}"
+        message = f"applies to {toggle.applies_to}; the installed version is {found}"
         return ToggleCheck(toggle, (), "not-applicable", message)
     planned: dict[Path, list[Splice]] = {}
     targets: dict[Path, ResolvedTarget] = {}
     patches = []
     for patch in toggle.patches:
         try:
+            refuse_main(patch.target)
             if patch.changes_source:
                 target = cache.resolve(patch.target)
                 splices = plan_patch(*cache.get(target), target, patch, toggle.id)

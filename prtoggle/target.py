@@ -33,6 +33,7 @@ __all__ = [
     "find_module_file",
     "locate",
     "parse_target",
+    "refuse_main",
     "split_name",
     "split_target",
 ]
@@ -122,6 +123,21 @@ def split_name(text: str) -> tuple[ModuleFile, str]:
     if found.kind == "namespace" and depth < len(ref.names):
         raise _no_such_module(".".join(ref.names[: depth + 1]), found, text)
     return found, ".".join(ref.names[depth:])
+
+
+def refuse_main(text: str) -> None:
+    """Raises UnsupportedTargetError for a name in `__main__`, which stands for whatever program runs.
+
+    Before it runs nothing is known of it: for a toggle that is in force from the start, or is only read.
+    """
+    main, _, name = text.replace(":", ".").partition(".")
+    if main == "__main__":
+        raise UnsupportedTargetError(
+            f"{text}: __main__ is whatever program runs, which is not known before it does. Name the module "
+            f"that the file is, as in `target: script.{name or 'f'}` for script.py, and start it as "
+            "`python -m script`",
+            target=text,
+        )
 
 
 def find_module_file(module: str) -> ModuleFile:

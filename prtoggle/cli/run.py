@@ -83,9 +83,9 @@ def refuse_what_does_not_fit(toggles: Sequence[Toggle], known_ids: Sequence[str]
         if check.status != "ok" and message
     ]
     if messages:
-        advice = (
-            "Nothing was started. Modules are looked for here as `python -m` does; PYTHONPATH adds folders."
-        )
+        advice = "Nothing was started."
+        if any(patch.status == "no-module" for check in checks for patch in check.patches):
+            advice += " Modules are looked for here as `python -m` does; PYTHONPATH adds folders."
         raise ActivationError("\n".join([*messages, advice]))
 
 
@@ -95,7 +95,7 @@ def _environment(toggles: Sequence[Toggle], catalog: Catalog, report_folder: str
         **os.environ,
         TOGGLES: ",".join(toggle.id for toggle in toggles),
         CATALOGUES: catalogue_folders(catalog),
-        REPORT: report_folder,
+        REPORT: report.beside(report_folder, os.environ.get(REPORT)),
     }
 
 

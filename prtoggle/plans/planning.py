@@ -16,7 +16,7 @@ from prtoggle.installers.base import LivePatch
 from prtoggle.plans.live_plan import LivePlanner, Wanted
 from prtoggle.plans.slots import Plan, SitePlan, Waiting
 from prtoggle.source.splices import merge
-from prtoggle.target import ModuleFile, ResolvedTarget, parse_target, split_name, split_target
+from prtoggle.target import ModuleFile, ResolvedTarget, parse_target, refuse_main, split_name, split_target
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -49,6 +49,8 @@ class PlanMaker:
         return self._plan
 
     def _patch(self, patch: Patch) -> None:
+        if self._early:
+            refuse_main(patch.target)
         try:
             found, qualname = _split(patch.target)
         except TargetModuleError:

@@ -28,7 +28,7 @@ def refuse_conflicts(new: Sequence[Slot], active: Sequence[Slot]) -> None:
             if other not in together:
                 raise ConflictError(
                     f"toggle {slot.id} requires {other}, which is not reverted: revert both, as in "
-                    f"revert({slot.id!r}, {other!r})",
+                    f"PRTOGGLE={slot.id},{other} or revert({slot.id!r}, {other!r})",
                     toggles=(slot.id, other),
                 )
 
