@@ -1,7 +1,8 @@
 """What each process did with its toggles, as JSON lines that outlive it.
 
-`PRTOGGLE_REPORT` names a folder. Every process appends to a file of its own there, at the moment something
-happens: a forked worker skips `atexit`, and one that is killed runs nothing at all.
+`PRTOGGLE_REPORT` names a folder, or several, separated like PATH: a run within a run reports to both. Every
+process appends to a file of its own there, at the moment something happens: a forked worker skips `atexit`,
+and one that is killed runs nothing at all.
 
 One line is one event: `version` (1), `time` (seconds since the epoch), `pid`, `event`, and its facts.
 The first line is `start` and says who the process is: `ppid`, `argv`, `rank`, `local_rank`, `forked`.
@@ -26,6 +27,18 @@ FORMAT_VERSION = 1
 STANDING_EVENTS = frozenset({"armed", "loaded", "activated", "restored", "cache", "env", "trace", "traced"})
 
 
+def folders_of(text: str) -> list[str]:
+    """The folders that the variable names."""
+    if text and Path(text).is_dir():
+        return [text]
+    return [folder for folder in text.split(os.pathsep) if folder]
+
+
+def beside(folder: str, inherited: str | None) -> str:
+    """The variable for a command that reports to `folder`, and to whoever listens already."""
+    return os.pathsep.join(dict.fromkeys([folder, *folders_of(inherited or "")]))
+
+
 class Reporter:
     """Writes the events of this process; after a fork the child goes on in a file of its own.
 
@@ -33,8 +46,8 @@ class Reporter:
     would, in a program that closes all of its descriptors, come to stand for some other file of the program.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, *folders: str) -> None:
+        self._folders = folders
         self._standing: list[dict[str, object]] = []
         self._begin(forked=False)
         os.register_at_fork(after_in_child=self._after_fork)
@@ -47,7 +60,8 @@ class Reporter:
         self._append(entry)
 
     def _begin(self, *, forked: bool) -> None:
-        self._path = Path(self._folder, f"{os.getpid()}-{os.urandom(6).hex()}.jsonl")
+        name = f"{os.getpid()}-{os.urandom(6).hex()}.jsonl"
+        self._paths = [Path(folder, name) for folder in self._folders]
         self._append(
             {
                 "event": "start",
@@ -61,13 +75,15 @@ class Reporter:
 
     def _append(self, entry: Mapping[str, object]) -> None:
         line = {"version": FORMAT_VERSION, "time": time.time(), "pid": os.getpid(), **entry}
-        # Whoever asked for the report may have removed the folder; the program must not suffer from it.
-        with contextlib.suppress(OSError):
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            try:
-                os.write(descriptor, json.dumps(line, default=str).encode() + b"\n")
-            finally:
-                os.close(descriptor)
+        data = json.dumps(line, default=str).encode() + b"\n"
+        for path in self._paths:
+            # Whoever asked for the report may have removed the folder; the program must not suffer from it.
+            with contextlib.suppress(OSError):
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+                try:
+                    os.write(descriptor, data)
+                finally:
+                    os.close(descriptor)
 
     def _after_fork(self) -> None:
         self._begin(forked=True)

@@ -109,7 +109,7 @@ def trace_command(
             **os.environ,
             VARIABLE: settings.as_text(),
             CATALOGUES: catalogue_folders(catalog),
-            REPORT: folder,
+            REPORT: report.beside(folder, os.environ.get(REPORT)),
         }
         status = run_to_its_end(command, environ)
         summary = TraceSummary.of(

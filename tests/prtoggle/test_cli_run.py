@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from prtoggle import report
 from tests.prtoggle.programs import MODULE, Project
 
 if TYPE_CHECKING:
@@ -316,3 +317,19 @@ def test_a_target_in_the_module_that_m_runs_is_active(project: Project) -> None:
     assert (done.stdout, done.returncode) == ("2\n", 0)
     (target,) = summary["processes"][0]["targets"]
     assert (target["state"], target["called"], target["reached"]) == ("active", True, True)
+
+
+BOTH = "from app.core import answer, other; print(answer(), other())"
+
+
+@pytest.mark.parametrize("inner", ["1", "2"])
+def test_a_run_within_a_run_reports_to_both(project: Project, inner: str) -> None:
+    own = ["-m", "prtoggle", "run", inner, "--require-reach", "--", sys.executable, "-c", BOTH]
+
+    done = project.prtoggle("run", "1", "--require-reach", "--json", "outer.json", "--", sys.executable, *own)
+
+    assert (done.returncode, done.stdout) == (0, "41 old\n" if inner == "2" else "41 fixed\n"), done.stderr
+    summary = json.loads((project.root / "outer.json").read_text())
+    assert summary["unreached"] == []
+    assert {target["toggle"] for process in summary["processes"] for target in process["targets"]} == {"1"}
+    assert any(process.names("reached", "1", "app.core.answer") for process in report.read(project.reports))
