@@ -148,6 +148,15 @@ def _failed(error: Exception, message: str, arguments: Sequence[str]) -> None:
     console(stderr=True).print(f"prtoggle: {message}", style="red", soft_wrap=True)
 
 
+def search_project(root: Path) -> None:
+    """Makes a command that only reads find the modules of the project's root from its sub-folders too.
+
+    `verify` runs guards at the root, so that they are found there; whatever `python -m` finds comes first.
+    """
+    if not sys.flags.safe_path and str(root) not in sys.path:
+        sys.path.append(str(root))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status. Only here does a `PrToggleError` turn into a message."""
     given = sys.argv[1:] if arguments is None else arguments

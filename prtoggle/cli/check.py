@@ -10,7 +10,7 @@ import click
 
 from prtoggle import __version__
 from prtoggle.catalog import Catalog
-from prtoggle.cli import console
+from prtoggle.cli import console, search_project
 from prtoggle.cli.show import short_path
 from prtoggle.drift.classes import Drift
 from prtoggle.drift.findings import label, sarif, workflow_commands
@@ -83,6 +83,7 @@ def check_command(
     if fix and source is not None and not no_verify:
         raise click.UsageError("guards cannot be run in a --source tree: give --no-verify with --fix")
     catalog = Catalog.discover()
+    search_project(catalog.root)
     toggles = _chosen(catalog, ids, files, everything=everything)
     known = None if source is not None else [*catalog.ids(), *(toggle.id for toggle in toggles)]
     around, locks = Surroundings(None if source is None else SourceTree(source)), Locks()

@@ -36,12 +36,18 @@ def heal(
 ) -> list[Judged]:
     """Rewrite what can be rewritten, print what changes, and return the results that still need a person."""
     left = []
+    rewritten_any = False
     for judged in results:
         if not judged.healed:
             left += [judged] if judged.is_finding else []
-        elif not _heal_one(out, judged, catalog, around, locks, verify=verify):
+        elif _heal_one(out, judged, catalog, around, locks, verify=verify):
+            rewritten_any = True
+        else:
             left.append(judged)
-    locks.write()
+    if rewritten_any:
+        locks.write()
+    elif not left:
+        out.print(f"{len(results)} checked, nothing to fix", style="bold")
     return left
 
 

@@ -11,7 +11,7 @@ import click
 
 from prtoggle.applies_to import applies, installed_version
 from prtoggle.catalog import Catalog
-from prtoggle.cli import console
+from prtoggle.cli import console, search_project
 from prtoggle.errors import PrToggleError
 from prtoggle.source.source_text import split_lines
 from prtoggle.static_check import SourceCache, plan_modules, status_of
@@ -34,7 +34,9 @@ def show_command(toggle_id: str) -> int:
 
     Exits with 1 when the spec does not fit the code that is installed.
     """
-    toggle = next(iter(_variant(Catalog.discover(), toggle_id)))
+    catalog = Catalog.discover()
+    search_project(catalog.root)
+    toggle = next(iter(_variant(catalog, toggle_id)))
     out = console()
     for name, value in _facts(toggle):
         out.print(_fact(name, value, out.width), soft_wrap=True)

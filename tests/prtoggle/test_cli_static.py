@@ -193,6 +193,20 @@ class TestShow:
 
 
 class TestCheck:
+    @pytest.mark.parametrize("command", [["check", "deleted"], ["show", "deleted"]])
+    def test_modules_of_the_root_are_found_from_a_folder_below(self, run, project, monkeypatch, command):
+        (project / "deep" / "er").mkdir(parents=True)
+        monkeypatch.chdir(project / "deep" / "er")
+        monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(project)])
+        status, out, _ = run(*command)
+        assert status == 0, out
+        assert "spx_static.py" in out
+
+    def test_fix_says_when_there_is_nothing_to_fix(self, run, project):
+        before = {file: file.read_bytes() for file in project.rglob("*") if file.is_file()}
+        assert run("check", "--fix")[:2] == (0, "2 checked, nothing to fix\n")
+        assert {file: file.read_bytes() for file in project.rglob("*") if file.is_file()} == before
+
     def test_all_fine(self, run):
         status, out, _ = run("check")
         assert status == 0
