@@ -233,7 +233,7 @@ class Engine:
         self.loading.check(new, imports=origin == "api")
         with Undo() as undo:
             for slot in new:
-                undo.append(partial(relations.put_variables_back, slot))
+                undo.append(partial(relations.put_variables_back, slot, [*self._active, *new]))
                 relations.set_variables(slot, [*self._active, *new])
             show(wanted, undo)
             for slot in new:
@@ -302,7 +302,7 @@ class Engine:
             for cache in caches_around([function for function, _, _ in moves]):
                 cache.cache_clear()
         for slot in last:
-            relations.put_variables_back(slot)
+            relations.put_variables_back(slot, self.active())
             for birth in self._births.with_slot(slot):
                 birth.put_back.add(slot)
             slot.failures.clear()

@@ -49,6 +49,7 @@ class Families:
         self._families: weakref.WeakKeyDictionary[FunctionType, weakref.WeakSet[FunctionType]] = (
             weakref.WeakKeyDictionary()
         )
+        _records.add(self)
 
     def of(self, function: FunctionType, ours: int = 0) -> list[FunctionType]:
         """The function, and every other that its definition made; `ours` as for `twins`."""
@@ -63,6 +64,19 @@ class Families:
             for function in functions:
                 family.add(function)
                 self._families[function] = family
+
+    def keeps(self, holder: object) -> bool:
+        """Whether the holder is where weak references to these functions are kept here."""
+        kept = [self._families, *self._families.values()]
+        return any(holder is vars(record)["data"] for record in kept)
+
+
+_records: weakref.WeakSet[Families] = weakref.WeakSet()
+
+
+def keeps_families(holder: object) -> bool:
+    """Whether the holder keeps weak references for us."""
+    return any(families.keeps(holder) for families in _records)
 
 
 def is_shared(found: Peeled) -> bool:

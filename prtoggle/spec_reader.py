@@ -281,6 +281,9 @@ class SpecReader:
                 found[key.text] = self._text(value, f"env.{key.text}")
             if not key.text or "=" in key.text or "\0" in key.text + value.text:
                 self.problem(key, f"env.{key.text}", "is not the name of an environment variable")
+            elif key.text.upper().startswith("PRTOGGLE"):
+                message = "is a variable of prtoggle's own, which says what is reverted in child processes"
+                self.problem(key, f"env.{key.text}", message)
         return found
 
 

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
+
+from prtoggle.heap import keeps_families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
 _IN_FLIGHT: Final = (FrameType, GeneratorType)
+# Py_TPFLAGS_INLINE_VALUES
+_INLINE_VALUES: Final = 1 << 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +108,51 @@ def _search(sought: object, ignore: Collection[object]) -> tuple[list[Place], li
             continue
         rebindable = list(_places(holder, sought))
         places += rebindable
-        if not rebindable and not _is_key_only(holder, sought):
+        if not rebindable or _holds_it_otherwise(holder, sought):
             others.append(_describe(holder, None))
-    return places, others
+    del referrers
+    return places, others + _weak_holders(sought) + _signals(sought)
+
+
+def _holds_it_otherwise(holder: object, sought: object) -> bool:
+    """Whether a holder that can be rebound by name has the object in itself too, as `lru_cache` does."""
+    if type(holder) is dict:
+        return any(key is sought for key in holder)
+    namespace = None if type(holder) in (CellType, list) else _instance_namespace(holder)
+    if namespace is None:
+        return False
+    # From Python 3.13 on the values of a dict may stay within its object.
+    inline = sys.version_info >= (3, 13) and type(holder).__flags__ & _INLINE_VALUES
+    named = sum(value is sought for value in namespace.values()) if inline else 0
+    return sum(item is sought for item in gc.get_referents(holder)) > named
+
+
+def _weak_holders(sought: object) -> list[str]:
+    """Descriptions of those who reach the object by a weak reference, ours aside."""
+    found: list[str] = []
+    references = weakref.getweakrefs(sought)
+    for reference in references:
+        holders = gc.get_referrers(reference)
+        found += [
+            f"a weak reference in {_describe(item, None)}"
+            for item in holders
+            if item is not references
+            and not (isinstance(item, _IN_FLIGHT) or _is_ours(item) or keeps_families(item))
+        ]
+        del holders
+    return found
+
+
+def _signals(sought: object) -> list[str]:
+    """Descriptions of the signals that the object handles: no search finds these."""
+    signals = sys.modules.get("signal")
+    if signals is None:
+        return []
+    return [
+        f"the handler of {number!r}"
+        for number in signals.valid_signals()
+        if signals.getsignal(number) is sought
+    ]
 
 
 def _is_ours(holder: object) -> bool:
@@ -143,11 +190,6 @@ def _instance_namespace(holder: object) -> dict[str, Any] | None:
     return namespace if type(namespace) is dict else None
 
 
-def _is_key_only(holder: object, sought: object) -> bool:
-    """Whether a dict holds the object as a key: it is looked up there, not called from there."""
-    return type(holder) is dict and any(key is sought for key in holder)
-
-
 def _class_of_namespace(namespace: dict[Any, Any]) -> type | None:
     """The class whose `__dict__` this is: writing there must go through the class, which has caches."""
     if "__module__" not in namespace:
@@ -165,6 +207,8 @@ def _describe(holder: Any, key: object) -> str:
         return name if key is None else f"{name}.{key}"
     if kind is dict:
         module = next((m for m in list(sys.modules.values()) if _namespace(m) is holder), None)
+        if module and key is None:
+            return f"module {module.__name__}"
         return f"{module.__name__}.{key}" if module else f"a dict with the keys {short(list(holder)[:5])}"
     if kind is tuple and (function := _function_with_defaults(holder)) is not None:
         return f"a default argument of {function.__module__}.{function.__qualname__}"

@@ -284,9 +284,12 @@ def _load(where: str, target: str) -> WrapperFunction:
     name, _, path = where.partition(":")
     try:
         found: Any = importlib.import_module(name)
-    except ImportError as error:
+    except Exception as error:  # whatever a module raises that fails to import
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         raise TargetModuleError(
-            f"{target}: the module of wrap: {where} cannot be imported: {error}", target=target, module=name
+            f"{target}: the module of wrap: {where} cannot be imported: {kind}{error}",
+            target=target,
+            module=name,
         ) from error
     for attribute in path.split("."):
         try:
@@ -301,6 +304,16 @@ def _load(where: str, target: str) -> WrapperFunction:
             "instance, args, kwargs)",
             target=target,
         )
+    try:
+        inspect.signature(found).bind(None, None, (), {})
+    except TypeError as error:
+        raise UnsupportedTargetError(
+            f"{target}: wrap: {where} cannot be called with (wrapped, instance, args, kwargs): {error}",
+            target=target,
+        ) from error
+    except ValueError:
+        # C functions may not tell what they take.
+        pass
     wrapper: WrapperFunction = found
     return wrapper
 

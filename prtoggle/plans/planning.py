@@ -19,7 +19,7 @@ from prtoggle.source.splices import merge
 from prtoggle.target import ModuleFile, ResolvedTarget, parse_target, refuse_main, split_name, split_target
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from prtoggle.live import Trail
     from prtoggle.plans.sites import Site
@@ -66,6 +66,7 @@ class PlanMaker:
             self._plan.requests.append((resolved, patch))
         modules = loaded_modules(found)
         for module in modules:
+            _refuse_running(module, patch.target)
             self._loaded(patch, module, resolved, qualname)
         # A module may stand in sys.modules under an alias: os.path calls itself posixpath.
         if sys.modules.get(found.name) is None:
@@ -105,6 +106,24 @@ def _split(target: str) -> tuple[ModuleFile, str]:
                 break
             name, _, _ = name.rpartition(".")
     return split_name(target)
+
+
+def _refuse_running(module: ModuleType, target: str) -> None:
+    """Raise TargetModuleError while the module is executed: what it defines after this would be unedited."""
+    if not getattr(getattr(module, "__spec__", None), "_initializing", False):
+        return
+    for frame in sys._current_frames().values():  # noqa: SLF001  # the documented way to see other threads
+        running: FrameType | None = frame
+        while running is not None:
+            if running.f_globals is vars(module) and running.f_code.co_name == "<module>":
+                raise TargetModuleError(
+                    f"{target}: module {module.__name__} is being imported at this moment (line "
+                    f"{running.f_lineno} runs): what it defines from there on would not be reverted. Revert "
+                    "before it is imported, or when that is over",
+                    target=target,
+                    module=module.__name__,
+                )
+            running = running.f_back
 
 
 @functools.lru_cache(maxsize=256)

@@ -65,9 +65,19 @@ def set_variables(slot: Slot, active: Sequence[Slot]) -> None:
     os.environ.update(slot.toggle.env)
 
 
-def put_variables_back(slot: Slot) -> None:
-    """Undo `set_variables`; a variable that somebody else has set since is theirs and stays."""
+def put_variables_back(slot: Slot, known: Sequence[Slot]) -> None:
+    """Undo `set_variables`; a variable that somebody else has set since is theirs and stays.
+
+    `known` are the toggles in force, in the order in which they came to be: a variable that another of them
+    wants too stays until the last has gone, and is then what it was before the first.
+    """
     for name, before in slot.environment.items():
+        wanting = [other for other in known if name in other.environment]
+        others = [other for other in wanting if other is not slot]
+        if others:
+            if wanting[0] is slot:
+                others[0].environment[name] = before
+            continue
         if os.environ.get(name) != slot.toggle.env[name]:
             continue
         if before is None:

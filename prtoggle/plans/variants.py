@@ -54,7 +54,9 @@ def build(
     if code.co_freevars != basis.code.co_freevars:
         code = _with_cells(basis, edited, code, name)
     _refuse_other_kind(basis, code)
-    _refuse_undefined(basis, code, splices, toggle_ids)
+    if splices:
+        # The fixed code is what it was, whatever names are there at the moment.
+        _refuse_undefined(basis, code, splices, toggle_ids)
     extras = basis.extras
     if reaches_header(basis, splices) or reaches_header(basis, basis.splices):
         extras = header_extras(basis, edited)

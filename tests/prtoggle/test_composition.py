@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 
 import pytest
 
@@ -180,7 +181,6 @@ def test_the_variables_of_a_toggle_come_and_go_with_it(
     toggle = toggle_of(
         make_patch(f"{module.__name__}.f", EDITS["a"]), env={"MADE_SET": "1", "MADE_UNSET": "2"}
     )
-    import os
 
     with prtoggle.reverted(toggle):
         assert (os.environ["MADE_SET"], os.environ["MADE_UNSET"]) == ("1", "2")
@@ -240,3 +240,43 @@ def test_a_function_without_a_fixed_counterpart_makes_restoring_fail_loudly(
 
     assert (module.g(1), module.make(2, 5)(1)) == (2, 2)
     engine._engine.loading.stop()
+
+
+@pytest.mark.parametrize("first_out", ["t", "u"])
+@pytest.mark.parametrize("before", [None, "0"])
+def test_a_variable_that_two_toggles_set_stays_until_both_are_restored(
+    modules: Modules, monkeypatch: pytest.MonkeyPatch, before: str | None, first_out: str
+) -> None:
+    monkeypatch.delenv("MADE_SHARED", raising=False)
+    monkeypatch.delenv("MADE_OWN", raising=False)
+    if before is not None:
+        monkeypatch.setenv("MADE_SHARED", before)
+    module = modules.load(TEXT)
+    t = toggle_of(make_patch(f"{module.__name__}.f", EDITS["a"]), env={"MADE_SHARED": "1"})
+    u = toggle_of(make_patch(f"{module.__name__}.f", EDITS["b"]), env={"MADE_SHARED": "1", "MADE_OWN": "2"})
+    handles = {"t": prtoggle.revert(t), "u": prtoggle.revert(u)}
+
+    handles.pop(first_out).restore()
+    assert os.environ["MADE_SHARED"] == "1"
+    assert os.environ.get("MADE_OWN") == ("2" if first_out == "t" else None)
+
+    handles.popitem()[1].restore()
+    assert (os.environ.get("MADE_SHARED"), os.environ.get("MADE_OWN")) == (before, None)
+
+    together = prtoggle.revert(t, u)
+    assert os.environ["MADE_SHARED"] == "1"
+    together.restore()
+    assert (os.environ.get("MADE_SHARED"), os.environ.get("MADE_OWN")) == (before, None)
+
+
+def test_restoring_needs_no_name_that_is_gone_for_a_moment(modules: Modules) -> None:
+    module = modules.load("NAME = 1\ndef f():\n    x = NAME\n    return x\n")
+    with prtoggle.reverted(make_toggle(f"{module.__name__}.f", ("x = NAME", "x = 2"))):
+        assert module.f() == 2
+    name = modules.write("NAME = 1\ndef f():\n    x = NAME\n    return x\n")
+    with prtoggle.reverted(make_toggle(f"{name}.f", ("x = NAME", "x = 2"))):
+        born = importlib.import_module(name)
+        assert born.f() == 2
+        del vars(born)["NAME"]
+    vars(born)["NAME"] = 3
+    assert born.f() == 3

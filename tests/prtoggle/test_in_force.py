@@ -209,3 +209,26 @@ def test_a_second_revert_of_a_toggle_that_failed_is_refused(modules: Modules) ->
         with pytest.raises(prtoggle.TargetError, match="something else"):
             prtoggle.revert(toggle)
         assert prtoggle.active()[-1].handles == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("X = 1\nimport {0}\nX = 2\n", "value"),
+        ("def X():\n    return 1\nimport {0}\ndef X():\n    return 1\n", "edits"),
+        ("import {0}\ndef X():\n    return 1\n", "edits"),
+    ],
+)
+def test_a_revert_while_the_module_is_executed_is_refused(modules: Modules, text: str, mode: str) -> None:
+    edit = "value=9" if mode == "value" else "edits=(Edit('return 1', 'return 2'),)"
+    modules.write(
+        "import prtoggle\nfrom prtoggle.spec import Edit, Patch, Toggle\ntry:\n"
+        f"    prtoggle.revert(Toggle(id='made', patches=(Patch('made_target.X', {edit}),)))\n"
+        "except prtoggle.TargetModuleError as error:\n    found = str(error)\n"
+    )
+    (modules.folder / "made_target.py").write_text(text.replace("{0}", modules.names[0]))
+    modules.names.append("made_target")
+    importlib.invalidate_caches()
+    importlib.import_module("made_target")
+    assert "made_target is being imported at this moment (line" in sys.modules[modules.names[0]].found
+    assert prtoggle.active() == []

@@ -332,3 +332,10 @@ class TestValues:
 
     def test_ids_given_as_numbers_become_text(self):
         assert Toggle(26972, (Patch("a.b", value=1),)).id == "26972"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["PRTOGGLE", "PRTOGGLE_PATH", "prtoggle_report"])
+def test_a_variable_of_prtoggles_own_is_refused(name: str) -> None:
+    text = f"env: {{{name}: ''}}\npatches:\n  - target: a.b\n    value: 1\n"
+    with pytest.raises(SpecError, match=rf":1:7: env\.{name}: is a variable of prtoggle's own"):
+        load_text(text, "made.yaml", default_id="made")

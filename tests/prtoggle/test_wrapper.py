@@ -6,16 +6,20 @@ import asyncio
 import gc
 import inspect
 import pickle
+import signal
+import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import wrapt
 
+import prtoggle
 from prtoggle.errors import RestoreError, TargetError, TargetModuleError, UnsupportedTargetError
 from prtoggle.installers import wrapper
 from prtoggle.installers.base import LivePatch
 from prtoggle.spec import Patch
 from tests.prtoggle.made_modules import Modules, modules
+from tests.prtoggle.toggle_making import make_toggle
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -203,6 +207,13 @@ closed = closure()
         ("def h(x, call=f):\n    return call(x)", "a default argument of .*h"),
         ("import functools\npart = functools.partial(f, 1)", "a partial"),
         ("class K:\n    s = staticmethod(f)", "a staticmethod"),
+        ("import functools\ncached = functools.lru_cache(f)", "a _lru_cache_wrapper"),
+        ("names = {f: 'name'}", "module|a dict with the keys"),
+        ("import weakref\nfound = {'f': weakref.ref(f)}", "a weak reference in a dict with the keys"),
+        ("import weakref\nseen = weakref.ref(f)", ".*a weak reference in module "),
+        ("import weakref\nfound = weakref.WeakValueDictionary(f=f)", "a weak reference in a dict"),
+        ("import weakref\ncalled = weakref.WeakSet([f])", "a weak reference in a set"),
+        ("import weakref\nclass K: pass\nfinal = weakref.finalize(K, f, 1)", "a _Info"),
     ],
 )
 def test_a_holder_that_cannot_follow_is_a_refusal_and_nothing_changes(
@@ -216,6 +227,33 @@ def test_a_holder_that_cannot_follow_is_a_refusal_and_nothing_changes(
         step.install()
 
     assert (dict(vars(target)), dict(vars(user))) == before
+
+
+def test_a_signals_handler_is_a_refusal(target: ModuleType, modules: Modules) -> None:
+    step = plan(target, "f", modules)
+    before = signal.signal(signal.SIGUSR1, target.f)
+    try:
+        with pytest.raises(UnsupportedTargetError, match=r"the handler of .*SIGUSR1"):
+            step.install()
+        assert signal.getsignal(signal.SIGUSR1) is target.f
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    step.install()
+    assert target.f(1) == 101
+    step.restore()
+
+
+def test_our_own_weak_references_are_no_refusal(target: ModuleType, modules: Modules) -> None:
+    toggle = make_toggle(f"{target.__name__}.f", ("return x + y", "return x + y + 7"))
+    copy = types.FunctionType(target.f.__code__, vars(target), "f", None, None)
+    copy.__kwdefaults__ = {"y": 0}
+    with prtoggle.reverted(toggle):
+        assert (target.f(1), copy(1)) == (8, 8)
+        step = plan(target, "f", modules)
+        step.install()
+        assert target.f(1) == 108
+        step.restore()
+    assert target.f(1) == 1
 
 
 def test_a_bound_method_taken_early_is_a_refusal(target: ModuleType, modules: Modules) -> None:
@@ -430,3 +468,29 @@ def test_a_wrappers_module_that_is_not_there_is_refused(target: ModuleType) -> N
 def test_a_name_that_is_not_there_is_refused(target: ModuleType, modules: Modules) -> None:
     with pytest.raises(TargetError, match=r"\.nothing"):
         plan(target, "nothing", modules)
+
+
+def test_a_wrappers_module_that_raises_is_an_error_of_ours(target: ModuleType, modules: Modules) -> None:
+    name = modules.write("raise ValueError('no luck')\n")
+    before = dict(vars(target))
+    patch = Patch(target=f"{target.__name__}.f", wrap=f"{name}:around")
+    with pytest.raises(TargetModuleError, match="cannot be imported: ValueError: no luck") as raised:
+        wrapper.plan(LivePatch("t", patch, target, "f"))
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert dict(vars(target)) == before
+
+
+@pytest.mark.parametrize(
+    "head", ["def around(wrapped, args, kwargs):", "def around(*, wrapped):", "class around:"]
+)
+def test_a_wrapper_that_cannot_be_called_as_one_is_refused_at_once(
+    target: ModuleType, modules: Modules, head: str
+) -> None:
+    name = modules.write(f"{head}\n    pass\n")
+    before = dict(vars(target))
+    patch = Patch(target=f"{target.__name__}.f", wrap=f"{name}:around")
+    with pytest.raises(
+        UnsupportedTargetError, match=r"cannot be called with \(wrapped, instance, args, kwargs\)"
+    ):
+        wrapper.plan(LivePatch("t", patch, target, "f"))
+    assert dict(vars(target)) == before
