@@ -84,7 +84,8 @@ class Location:
     reached: Block
     called: Block | None
     function: FunctionNode | ast.Lambda | None
-    # Whether it is behind the last statement of a block, where a deleted one stood.
+    # Whether no instruction is there: behind the last statement of a block, where a deleted one stood, or at
+    # a docstring.
     is_block_end: bool = False
     # How many lines the statement has that is reached.
     height: int = 1
@@ -102,19 +103,16 @@ def locate_spot(tree: ast.AST, spot: Spot) -> Location | None:
         lambdas = _lambdas(found.statement, spot)
         if lambdas:
             return Location(LambdaBlock(lambdas[0]), LambdaBlock(lambdas[0]), lambdas[0])
-        return Location(_before(found), None, None, found.after, found.last - found.first + 1)
-    return Location(_before(found), start_of(function), function, found.after, found.last - found.first + 1)
+        return Location(_before(found), None, None, found.is_silent, found.last - found.first + 1)
+    height = found.last - found.first + 1
+    return Location(_before(found), start_of(function), function, found.is_silent, height)
 
 
 def start_of(function: FunctionNode) -> StatementBlock:
     """The beginning of the body, behind a docstring."""
     body = function.body
     first = body[0]
-    if (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    ):
+    if _is_text(first):
         return StatementBlock(body, body[1]) if len(body) > 1 else StatementBlock(body, first, after=True)
     return StatementBlock(body, first)
 
@@ -136,9 +134,20 @@ class _Statement:
     def last(self) -> int:
         return self.statement.end_lineno or self.statement.lineno
 
+    @property
+    def is_silent(self) -> bool:
+        return self.after or _is_text(self.statement)
+
 
 def _before(found: _Statement) -> StatementBlock:
-    return StatementBlock(found.block, found.statement, found.after)
+    # A docstring is one as the first statement only.
+    return StatementBlock(found.block, found.statement, found.is_silent)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Whether it is a string by itself, such as a docstring."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def _statements(node: ast.AST, scopes: tuple[ast.AST, ...]) -> Iterator[_Statement]:

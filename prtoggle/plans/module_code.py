@@ -161,7 +161,9 @@ def _units(
         touching = [
             splice
             for splice, (first, last) in zip(module.splices, offsets.inserted, strict=True)
-            if (first < end and last > begin) or (first == last and begin < first <= end)
+            if (first < end and last > begin)
+            or (first == last and begin < first < end)
+            or (first == last == end and _was_inside(module, qualname, splice))
         ]
         if touching:
             unit = _unit(module, qualname, offsets.original(begin), offsets.original(end), touching)
@@ -172,6 +174,16 @@ def _units(
                     unit.filename = known.filename
             found.append((unit, node))
     return found
+
+
+def _was_inside(module: ModuleEdits, qualname: str, deletion: Splice) -> bool:
+    """Whether what was taken out stood in the function: behind its last line may have been a decorator's."""
+    extents = (
+        _extent(module.source, node)
+        for name, node in outer_functions(parse(module.source.text))
+        if name == qualname
+    )
+    return any(begin <= deletion.start < end for begin, end in extents)
 
 
 def _spots(

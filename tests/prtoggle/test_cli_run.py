@@ -333,3 +333,22 @@ def test_a_run_within_a_run_reports_to_both(project: Project, inner: str) -> Non
     assert summary["unreached"] == []
     assert {target["toggle"] for process in summary["processes"] for target in process["targets"]} == {"1"}
     assert any(process.names("reached", "1", "app.core.answer") for process in report.read(project.reports))
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("def d(f): return f\n@d\ndef f(): return 1\n", "@d"),
+        ("def d(f): return f\n@d\ndef f():\n    return 1\n", "@d"),
+        ('def f():\n    """Nothing."""\n    print("x")\n', 'print("x")'),
+    ],
+    ids=["decorator of a line", "decorator", "all but the docstring"],
+)
+def test_a_deletion_at_the_edge_of_a_function_is_reached(project: Project, text: str, gone: str) -> None:
+    spec = f"patches: [{{target: edge.f, edits: [{{match: '{gone}', replacement: ''}}]}}]\n"
+    project.write({"edge.py": text, "toggles/3.yaml": spec})
+    code = "import edge; edge.f(); print(edge.f.__doc__)"
+
+    done = project.prtoggle("run", "3", "--require-reach", "--", sys.executable, "-c", code)
+
+    assert (done.returncode, done.stdout) == (0, "Nothing.\n" if "Nothing" in text else "None\n"), done.stderr
