@@ -16,6 +16,7 @@ import yaml
 from prtoggle.errors import SpecError, SpecProblem
 from prtoggle.spec import Toggle, normalise_id
 from prtoggle.spec_reader import Located, SpecReader
+from prtoggle.yaml_readings import other_reading
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +31,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "str": "text", "int": "whole number", "float": "number", "bool": "yes or no", "null": "nothing",
     "timestamp": "date", "seq": "list", "map": "mapping",
 }  # fmt: skip
+_PLAIN_KINDS: Final = ("str", "int", "float", "bool", "null")
 _DEEPEST: Final = 50
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
 # The C reader gives the same nodes and marks, ten times as fast.
@@ -269,11 +271,37 @@ class _Tree:
         return keys, values
 
     def _construct(self, node: yaml.Node, place: Located, path: str) -> object:
+        self._refuse_ambiguous(node, path)
         try:
             return yaml.constructor.SafeConstructor().construct_document(node)
         except yaml.YAMLError as error:
             self._reader.problem(place, path, f"cannot be read: {getattr(error, 'problem', error)}")
             return None
+
+    def _refuse_ambiguous(self, root: yaml.Node, path: str) -> None:
+        """Note each plain scalar that only YAML 1.1 reads as it is read here."""
+        pending, seen = [root], set[int]()
+        while pending:
+            node = pending.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, yaml.MappingNode):
+                pending += [part for pair in node.value for part in pair]
+            elif isinstance(node, yaml.SequenceNode):
+                pending += node.value
+            elif (
+                isinstance(node, yaml.ScalarNode)
+                and not node.style
+                and node.tag.removeprefix(_TAG_PREFIX) in _PLAIN_KINDS
+            ):
+                try:
+                    read = yaml.constructor.SafeConstructor().construct_document(node)
+                except (yaml.YAMLError, ValueError):
+                    continue
+                message = other_reading(node.value, read)
+                if message is not None:
+                    self._reader.problem(Located("text", *self._places.of(node.start_mark)), path, message)
 
 
 def _yaml_problem(error: yaml.YAMLError, text: str, file: str, places: _Places) -> SpecProblem:

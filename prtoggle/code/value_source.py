@@ -96,10 +96,31 @@ def _assigns(statement: ast.Assign | ast.AnnAssign, value: object) -> bool:
     ):
         return False
     try:
-        assigned = ast.literal_eval(statement.value)
+        return is_same(literal_value(statement.value), value)
     except ValueError:
         return False
-    return type(assigned) is type(value) and bool(assigned == value)
+
+
+class _Nan(ast.NodeTransformer):
+    """The one value of `as_literal` that is no literal to Python."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        sides = [side.value if isinstance(side, ast.Constant) else None for side in (node.left, node.right)]
+        return ast.Constant(math.nan) if isinstance(node.op, ast.Sub) and sides == [math.inf] * 2 else node
+
+
+def literal_value(expression: ast.expr) -> object:
+    """What a literal gives, and what `as_literal` wrote. Raises ValueError for every other expression."""
+    copied = ast.parse(ast.unparse(expression), mode="eval").body
+    try:
+        return ast.literal_eval(_Nan().visit(copied))
+    except (TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(error) from error
+
+
+def is_same(one: object, other: object) -> bool:
+    """Whether two values are alike: of one type and equal, or not a number both."""
+    return type(one) is type(other) and (one == other or repr(one) == repr(other))
 
 
 def as_literal(value: object, target: str) -> str:

@@ -15,6 +15,7 @@ import enum
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.code.value_source import is_same, literal_value
 from prtoggle.definitions import locate
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import AlreadyRevertedError, RestoreError, UnsupportedTargetError
@@ -45,7 +46,7 @@ def plan_edited(module: ModuleType, qualname: str, target: str, source: str, edi
     """
     old, new = _literal_of(source, qualname, target), _literal_of(edited, qualname, target)
     held = find_attribute(module, qualname, target).raw
-    if type(held) is not type(old) or held != old:
+    if not is_same(held, old):
         raise UnsupportedTargetError(
             f"{target} is {held!r} now, not {old!r} as its source says: something changed it after the "
             f"import. Give the value with value:, or {_AT_LOAD}.",
@@ -163,7 +164,7 @@ def _place(owner: ModuleType | type, name: str) -> holders.Place:
 
 def refuse_same(old: object, new: object, target: str) -> None:
     """Raise AlreadyRevertedError when the value is there already: the toggle would change nothing."""
-    if type(old) is type(new) and old == new:
+    if is_same(old, new):
         raise AlreadyRevertedError(
             f"{target} is {old!r} already: the toggle would change nothing. Either the fix is not in this "
             "version, or the spec names the fixed value instead of the reverted one.",
@@ -197,7 +198,7 @@ def _literal_of(source: str, qualname: str, target: str) -> object:
         statement = node.node
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             try:
-                values.append(ast.literal_eval(statement.value))
+                values.append(literal_value(statement.value))
                 continue
             except ValueError:
                 pass
@@ -206,7 +207,7 @@ def _literal_of(source: str, qualname: str, target: str) -> object:
             f"module that cannot be edited. Use value:, or {_AT_LOAD}.",
             target=target,
         )
-    if not values or any(value != values[0] for value in values):
+    if not values or not all(is_same(value, values[0]) for value in values):
         raise UnsupportedTargetError(
             f"{target} has no single assignment in its module; on a loaded module that cannot be edited. "
             f"Use value:, or {_AT_LOAD}.",

@@ -12,6 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.code.quiet import parse
+from prtoggle.code.value_source import is_same, literal_value
 from prtoggle.definitions import bound_in, bound_names, locate
 from prtoggle.errors import PrToggleError, TargetError
 from prtoggle.installers.holders import short
@@ -201,10 +202,10 @@ def _verify_value(
     except PrToggleError:
         return
     held = attribute.raw
-    if type(held) not in _PLAIN or any(_is_same(held, value) for value in wanted):
+    if type(held) not in _PLAIN or any(is_same(held, value) for value in wanted):
         return
     # What makes a class may have made another value of ours; of the fixed one it has not.
-    if isinstance(attribute.owner, type) and not any(_is_same(held, value) for value in before.values()):
+    if isinstance(attribute.owner, type) and not any(is_same(held, value) for value in before.values()):
         return
     places = ", ".join(f"line {birth.source.line_of(splice.start)}" for splice in splices)
     raise TargetError(_replaced(birth, module, patch, places, f", {short(held)}"), target=patch.target)
@@ -222,11 +223,7 @@ def _assigned(text: str, qualname: str) -> dict[str, object]:
         if value is None:
             return {}
         try:
-            found[ast.dump(value)] = ast.literal_eval(value)
+            found[ast.dump(value)] = literal_value(value)
         except ValueError:
             found[ast.dump(value)] = _UNKNOWN
     return found
-
-
-def _is_same(one: object, other: object) -> bool:
-    return type(one) is type(other) and (one == other or repr(one) == repr(other))

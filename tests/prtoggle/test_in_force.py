@@ -232,3 +232,16 @@ def test_a_revert_while_the_module_is_executed_is_refused(modules: Modules, text
     importlib.import_module("made_target")
     assert "made_target is being imported at this moment (line" in sys.modules[modules.names[0]].found
     assert prtoggle.active() == []
+
+
+@pytest.mark.parametrize("new", [float("nan"), float("inf"), float("-inf"), [1.5, float("nan")], -1])
+def test_a_number_that_is_none_goes_and_comes_back(modules: Modules, new: object) -> None:
+    name = modules.write("LIMIT = 5\n")
+    toggle = toggle_of(Patch(f"{name}.LIMIT", value=new))
+    with prtoggle.reverted(toggle):
+        module: Any = importlib.import_module(name)
+        assert repr(module.LIMIT) == repr(new)
+    assert module.LIMIT == 5
+    with prtoggle.reverted(toggle):
+        assert repr(module.LIMIT) == repr(new)
+    assert module.LIMIT == 5

@@ -339,3 +339,41 @@ def test_a_variable_of_prtoggles_own_is_refused(name: str) -> None:
     text = f"env: {{{name}: ''}}\npatches:\n  - target: a.b\n    value: 1\n"
     with pytest.raises(SpecError, match=rf":1:7: env\.{name}: is a variable of prtoggle's own"):
         load_text(text, "made.yaml", default_id="made")
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("1e3", r"1e3 has no single meaning: YAML 1.1 reads the text '1e3', others 1000.0; write 1000.0, or \"1e3\" for the text"),
+        ("1.5e3", "write 1500.0, or"),
+        ("0o7", "reads the text '0o7', others 7; write 7, or"),
+        ("010", "reads 8, others 10; write 8 or 10, or"),
+        ("08", "reads the text '08', others 8"),
+        ("1:30", "reads 90, others the text '1:30'; write 90, or"),
+        ("yes", "reads true, others the text 'yes'; write true, or"),
+        ("Off", "reads false, others the text 'Off'"),
+        ("None", "reads the text 'None', others null; write null, or"),
+        ("[1, {a: 010}]", "reads 8, others 10"),
+        ("{on: 1}", "reads true, others the text 'on'"),
+    ],
+)  # fmt: skip
+def test_a_value_that_yaml_1_1_alone_reads_so_is_refused(written: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words.replace("1.1", r"1\.1")) as raised:
+        load_text(f"patches:\n  - target: a.b\n    value: {written}\n", "made.yaml", default_id="made")
+    assert (raised.value.line, raised.value.key_path) == (3, "patches[0].value")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1", 1), ("-1", -1), ("+1", 1), ("0", 0), ("0x1F", 31), ("0b101", 5), ("1_000", 1000), ("1.5", 1.5),
+        (".5", 0.5), ("1.5e+3", 1500.0), (".inf", float("inf")), ("-.inf", float("-inf")), ("true", True),
+        ("True", True), ("FALSE", False), ("null", None), ("~", None), ("word", "word"), ("1.2.3", "1.2.3"),
+        ("127.0.0.1:80", "127.0.0.1:80"), ("a-b", "a-b"), ("'1e3'", "1e3"),
+        ('"010"', "010"), ("'yes'", "yes"), ("[1, 2.5, x, null]", [1, 2.5, "x", None]), ("1st", "1st"),
+        ("+", "+"), ("...x", "...x"), ("Nonesuch", "Nonesuch"), ("|\n      010", "010\n"),
+    ],
+)  # fmt: skip
+def test_a_value_that_all_read_alike_is_that(written: str, read: object) -> None:
+    text = f"patches:\n  - target: a.b\n    value: {written}\n"
+    assert load_text(text, "made.yaml", default_id="made").patches[0].value == read
