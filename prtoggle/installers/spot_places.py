@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -136,12 +137,17 @@ class _Statement:
 
     @property
     def is_silent(self) -> bool:
-        return self.after or _is_text(self.statement)
+        return self.after or _is_text(self.statement) or _is_left_out(self.statement)
 
 
 def _before(found: _Statement) -> StatementBlock:
     # A docstring is one as the first statement only.
-    return StatementBlock(found.block, found.statement, found.is_silent)
+    return StatementBlock(found.block, found.statement, found.after or _is_text(found.statement))
+
+
+def _is_left_out(statement: ast.stmt) -> bool:
+    """Whether the compiler makes nothing of it: an assertion under -O, whatever is edited in it."""
+    return isinstance(statement, ast.Assert) and sys.flags.optimize > 0
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -167,6 +173,9 @@ def _of_text(statements: list[_Statement], spot: Spot) -> _Statement | None:
     """The first statement of the edit's text, or the one that the edit is in the middle of."""
     first, last = spot.lines[0], spot.lines[-1]
     starting = [found for found in statements if first <= found.first <= last]
+    if starting and all(_is_left_out(found.statement) for found in starting):
+        return None
+    starting = [found for found in starting if not _is_left_out(found.statement)]
     if starting and starting[0].first == first:
         return starting[0]
     around = [found for found in statements if found.first < first <= found.last]

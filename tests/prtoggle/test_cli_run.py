@@ -352,3 +352,29 @@ def test_a_deletion_at_the_edge_of_a_function_is_reached(project: Project, text:
     done = project.prtoggle("run", "3", "--require-reach", "--", sys.executable, "-c", code)
 
     assert (done.returncode, done.stdout) == (0, "Nothing.\n" if "Nothing" in text else "None\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("match", "replacement", "statuses"),
+    [
+        ("assert x", "assert x > 0", (0, 3)),
+        ("assert x\n    y = 1", "assert x > 0\n    y = 2", (0, 0)),
+        ("y = 0\n", "", (0, 0)),
+    ],
+    ids=["the assertion alone", "what follows too", "what stood before it"],
+)
+def test_an_assertion_that_the_compiler_leaves_out_is_not_reached(
+    project: Project, match: str, replacement: str, statuses: tuple[int, int]
+) -> None:
+    text = "def f(x=1):\n    y = 0\n    assert x\n    y = 1\n    return x\n"
+    edit = {"match": match.replace("\n    ", "\n"), "replacement": replacement.replace("\n    ", "\n")}
+    spec = json.dumps({"patches": [{"target": "edge.f", "edits": [edit]}]})
+    project.write({"edge.py": text, "toggles/3.yaml": spec})
+    command = ["run", "3", "--require-reach", "--", sys.executable]
+
+    found = [
+        project.prtoggle(*command, *options, "-c", "import edge; edge.f()").returncode
+        for options in ([], ["-O"])
+    ]
+
+    assert tuple(found) == statuses
