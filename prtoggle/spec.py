@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, final, get_args
 
@@ -113,6 +114,8 @@ class Patch:
 
     def __post_init__(self) -> None:
         check_target_text(self.target)
+        # As Python does with every name: a ligature is its letters.
+        object.__setattr__(self, "target", unicodedata.normalize("NFKC", self.target))
         modes = self._modes()
         if len(modes) != 1:
             found = " and ".join(modes) if modes else "none"

@@ -377,3 +377,8 @@ def test_a_value_that_yaml_1_1_alone_reads_so_is_refused(written: str, words: st
 def test_a_value_that_all_read_alike_is_that(written: str, read: object) -> None:
     text = f"patches:\n  - target: a.b\n    value: {written}\n"
     assert load_text(text, "made.yaml", default_id="made").patches[0].value == read
+
+
+def test_a_target_is_spelt_as_python_spells_names() -> None:
+    text = "patches:\n  - target: a.\ufb01nd\n    value: 1\n"
+    assert load_text(text, "made.yaml", default_id="made").targets == ("a.find",)
