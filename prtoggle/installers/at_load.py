@@ -206,9 +206,19 @@ def _unshadow(loader: SourceFileLoader, before: Any) -> None:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two paths lead to one file, links resolved."""
+    """Whether two paths lead to one file, by links of any kind."""
     if one == other:
         return True
-    if os.path.basename(one) != os.path.basename(other):  # noqa: PTH119  # asked for every module that is imported
-        return False
-    return os.path.realpath(one) == os.path.realpath(other)
+    identity = file_identity(one)
+    if identity is None:
+        return os.path.realpath(one) == os.path.realpath(other)
+    return identity == file_identity(other)
+
+
+def file_identity(path: str) -> tuple[int, int] | None:
+    """What all links to a file have in common; None for a file that is not there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # asked for every module that is imported
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino

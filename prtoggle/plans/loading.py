@@ -12,7 +12,7 @@ from prtoggle.code.region import rewrites
 from prtoggle.errors import PrToggleError
 from prtoggle.installers import after_load, value, wrapper
 from prtoggle.installers.arrivals import is_unloaded
-from prtoggle.installers.at_load import Hook, same_file
+from prtoggle.installers.at_load import Hook, file_identity, same_file
 from prtoggle.installers.base import LivePatch
 from prtoggle.plans.in_force import verify_load
 from prtoggle.plans.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
@@ -68,6 +68,7 @@ class Loading:
         # By file name alone, by full module name, and by top-level name: quick answers for every import
         # there is.
         self._basenames: frozenset[str] = frozenset()
+        self._identities: frozenset[tuple[int, int] | None] = frozenset()
         self._names: frozenset[str] = frozenset()
         self._awaited: frozenset[str] = frozenset()
         self._pending: frozenset[str] = frozenset()
@@ -96,7 +97,8 @@ class Loading:
         """See at_load.Edits."""
         if self._stale:
             self._refresh()
-        return os.path.basename(path) in self._basenames and bool(self._requests(path))  # noqa: PTH119  # every import
+        known = os.path.basename(path) in self._basenames or file_identity(path) in self._identities  # noqa: PTH119  # every import
+        return known and bool(self._requests(path))
 
     def _refresh(self) -> None:
         # Without the lock: whoever holds it may be waiting for the very import that asks here.
@@ -104,6 +106,9 @@ class Loading:
         requests = [resolved for slot in self._active() if slot.plan for resolved, _ in slot.plan.requests]
         self._names = frozenset(resolved.module for resolved in requests)
         self._basenames = frozenset(resolved.file.name for resolved in requests)
+        self._identities = frozenset(map(file_identity, {str(resolved.file) for resolved in requests})) - {
+            None
+        }
         self._pending = frozenset(item.patch.target.partition(".")[0] for _, item in self._unresolved())
         self._awaited = awaited_modules(self._active())
 

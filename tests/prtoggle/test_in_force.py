@@ -245,3 +245,16 @@ def test_a_number_that_is_none_goes_and_comes_back(modules: Modules, new: object
     with prtoggle.reverted(toggle):
         assert repr(module.LIMIT) == repr(new)
     assert module.LIMIT == 5
+
+
+@pytest.mark.parametrize("link", ["hardlink_to", "symlink_to"])
+def test_a_file_under_another_name_is_the_same_file(modules: Modules, link: str) -> None:
+    name = modules.write(F)
+    other = f"other_{name}"
+    getattr(modules.folder / f"{other}.py", link)(modules.folder / f"{name}.py")
+    modules.names.append(other)
+    importlib.invalidate_caches()
+    with prtoggle.reverted(make_toggle(f"{name}.f", EDIT)):
+        found = [importlib.import_module(module).f for module in (name, other)]
+        assert [f() for f in found] == ["REV", "REV"]
+    assert [f() for f in found] == ["FIX", "FIX"]
