@@ -12,6 +12,7 @@ import pytest
 
 from prtoggle import activation, engine, reach
 from prtoggle.states import Reached
+from prtoggle.unfound import AT_NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,7 +115,7 @@ class SessionAccount:
         targets = ", ".join(toggle.targets)
         unseen = "(What happens in processes that the tests start is not seen here.)"
         if toggle.id in self._missing:
-            return f"{toggle.id} was at no time in effect: {self._missing[toggle.id]}"
+            return f"{toggle.id} {AT_NO_TIME}: {self._missing[toggle.id]}"
         if not any(toggle.id in account["loaded"] for account in (*accounts, own)):
             return f"{toggle.id} was never loaded: no test imports the module of {targets}. {unseen}"
         if all(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prtoggle import engine
 from prtoggle.errors import TargetModuleError
@@ -17,6 +17,9 @@ from prtoggle.target import split_name
 
 if TYPE_CHECKING:
     from collections.abc import Container
+
+#: How a message begins, after the toggle's id, that says this of one.
+AT_NO_TIME: Final = "was at no time in effect"
 
 
 def unfound(ids: Container[str]) -> list[tuple[str, str]]:
@@ -35,6 +38,6 @@ def unfound(ids: Container[str]) -> list[tuple[str, str]]:
 def tell(ids: Container[str]) -> None:
     """Says on descriptor 2 which of the toggles `ids` were at no time in effect, now that a process ends."""
     for toggle_id, missing in unfound(ids):
-        text = f"prtoggle: {toggle_id} was at no time in effect in process {os.getpid()}: {missing}\n"
+        text = f"prtoggle: {toggle_id} {AT_NO_TIME} in process {os.getpid()}: {missing}\n"
         with contextlib.suppress(OSError):
             os.write(2, text.encode(errors="backslashreplace"))

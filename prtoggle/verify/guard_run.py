@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prtoggle import report
+from prtoggle.unfound import AT_NO_TIME
 from prtoggle.verify.junit_file import read_outcomes
 from prtoggle.verify.verdict import GuardRun
 
@@ -91,6 +92,9 @@ class GuardRunner:
     def _trouble(self, status: int, output: str) -> str:
         if status < 0:
             return f"ended by signal {-status}"
+        nowhere = next((line for line in output.splitlines() if AT_NO_TIME in line), None)
+        if nowhere is not None:
+            return nowhere
         means = _PYTEST_MEANS.get(status, f"ended with status {status}")
         cause = _cause(output.splitlines())
         return f"{means}: {cause}" if cause else means

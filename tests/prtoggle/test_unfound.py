@@ -76,3 +76,16 @@ except prtoggle.PrToggleError as error:
     done = project.python("-c", code, variables={"PYTHONPATH": f"{project.root}:{ROOT}"})
 
     assert (done.stdout, done.returncode) == ("TargetModuleError True 42 []\n", 0)
+
+
+def test_verify_says_what_is_missing(project: Project) -> None:
+    project.write(
+        {"test_it.py": "from app.core import answer\n\ndef test_it():\n    assert answer() == 42\n"}
+    )
+    spec = f"guards: [test_it.py]\npatches: [{{target: appp.core.answer, {EDITS}}}]\n"
+    (project.root / "toggles/3.yaml").write_text(spec)
+
+    done = project.prtoggle("verify", "3")
+
+    assert done.returncode == 1
+    assert "3: error: without it: 3 was at no time in effect: appp.core.answer: there is no" in done.stdout
