@@ -54,7 +54,7 @@ def refuse_ids_in_command(ids: str, command: Sequence[str], known: Collection[st
         more = [word for word in command[: _up_to_separator(command)] if word in known]
         raise click.UsageError(
             f"there is no command {first}, but a toggle: several ids are one comma list, "
-            f"{','.join([ids, *more])}"
+            f"{','.join(dict.fromkeys([*ids.split(','), *more]))}"
         )
 
 

@@ -75,10 +75,10 @@ def test_the_command_gets_its_own_json_option(project: Project) -> None:
 def test_ids_that_are_no_comma_list_are_told_how_they_would_be(
     project: Project, command: str, separator: list[str]
 ) -> None:
-    done = project.prtoggle(command, "1", "2", *separator, "touch", "started")
+    done = project.prtoggle(command, "1", "2", "1", *separator, "touch", "started")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "several ids are one comma list, 1,2" in done.stderr
+    assert "several ids are one comma list, 1,2\n" in done.stderr
     assert not (project.root / "started").exists()
 
 
