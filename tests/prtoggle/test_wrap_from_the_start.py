@@ -20,19 +20,21 @@ WRAPPER = """\
     """
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["found at the start", "found late"])
 @pytest.mark.parametrize(
-    "load",
+    ("load", "late"),
     [
-        "import app.core as core",
-        "import importlib; core = importlib.import_module('app.core'); importlib.import_module('app.core')",
-        "import app.core as core; from app.core import answer; import app.core",
-        "import threading, app.core as core; t = threading.Thread(target=lambda: __import__('app.core')); t.start(); t.join()",
-        "import importlib, app.core as core; importlib.reload(core)",
+        ("import app.core as core", False),
+        ("import app.core as core", True),
+        ("import app.core as core; from app.core import answer; import app.core", False),
+        (
+            "import threading, app.core as core; t = threading.Thread(target=lambda: __import__('app.core')); t.start(); t.join()",
+            True,
+        ),
+        ("import importlib, app.core as core; importlib.reload(core)", False),
     ],
-    ids=["import", "import_module", "twice", "in a thread", "reload"],
+    ids=["import", "found late", "twice", "in a thread", "reload"],
 )
-def test_the_wrapper_runs_once_a_call(tmp_path: Path, late: bool, load: str) -> None:
+def test_the_wrapper_runs_once_a_call(tmp_path: Path, load: str, late: bool) -> None:
     project = Project(tmp_path / "project")
     project.write(
         {
