@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prtoggle.api import active, revert, reverted
-    from prtoggle.engine import Handle
     from prtoggle.errors import (
         ActivationError,
         AlreadyRevertedError,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         UnknownToggleError,
         UnsupportedTargetError,
     )
+    from prtoggle.handle import Handle
     from prtoggle.loader import load
     from prtoggle.spec import Toggle
 
@@ -75,7 +75,7 @@ _HOMES = {
     "active": "prtoggle.api",
     "revert": "prtoggle.api",
     "reverted": "prtoggle.api",
-    "Handle": "prtoggle.engine",
+    "Handle": "prtoggle.handle",
     "load": "prtoggle.loader",
     "Toggle": "prtoggle.spec",
 }

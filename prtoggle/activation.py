@@ -37,7 +37,7 @@ from prtoggle.trace.settings import VARIABLE as TRACE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from prtoggle.engine import Handle
+    from prtoggle.handle import Handle
     from prtoggle.spec import Toggle
     from prtoggle.states import Event
     from prtoggle.trace.session import TraceSession

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
     from types import TracebackType
 
-    from prtoggle.engine import Handle
+    from prtoggle.handle import Handle
     from prtoggle.states import ToggleState
 
 # What decides, beside the folders, which catalogues there are.

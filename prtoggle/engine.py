@@ -10,10 +10,11 @@ import os
 import sys
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal
 
 from prtoggle.dynamo import forget_compiled
 from prtoggle.errors import ConflictError, PrToggleError, RestoreError
+from prtoggle.handle import Handle
 from prtoggle.heap import caches_around
 from prtoggle.plans import relations
 from prtoggle.plans.births import Births
@@ -34,7 +35,7 @@ from prtoggle.states import Restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType, TracebackType
+    from types import ModuleType
 
     from prtoggle.installers.base import Observer, Step
     from prtoggle.plans.shadows import Request, Shadow
@@ -46,58 +47,6 @@ Origin = Literal["api", "env"]
 
 # How many toggles are remembered after they went out of force; a forgotten one is planned anew.
 _KEPT_SLOTS: Final = 256
-
-
-class Handle:
-    """Toggles that are reverted until `restore` is called; as a context manager, until the block ends."""
-
-    __slots__ = ("_done", "_engine", "_entered", "_slots")
-
-    def __init__(self, engine: Engine, slots: tuple[Slot, ...]) -> None:
-        self._engine = engine
-        self._slots = slots
-        self._done = False
-        self._entered = False
-
-    @property
-    def toggles(self) -> tuple[Toggle, ...]:
-        """The toggles that this handle holds, in the order in which they were asked for."""
-        return tuple(slot.toggle for slot in self._slots)
-
-    @property
-    def is_restored(self) -> bool:
-        """Whether this handle has given its toggles back."""
-        return self._done
-
-    def restore(self) -> None:
-        """Put the fixes back, except for toggles that another handle still holds; a second call does nothing.
-
-        Raises RestoreError, with nothing changed and the handle still holding its toggles, when somebody
-        else changed a target meanwhile, or when a statement of a module ran reverted and cannot run again.
-        """
-        with self._engine.lock:
-            if not self._done:
-                self._engine.release(self._slots)
-                self._done = True
-
-    def __enter__(self) -> Self:
-        if self._done or self._entered:
-            state = "restored its toggles already" if self._done else "is entered already"
-            raise RuntimeError(
-                f"{self!r} {state}: the fixes would be in for a part of the block. Call "
-                "prtoggle.revert once more, or use prtoggle.reverted, which can be entered again"
-            )
-        self._entered = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.restore()
-
-    def __repr__(self) -> str:
-        ids = ", ".join(slot.id for slot in self._slots)
-        return f"<prtoggle.Handle {ids}: {'restored' if self._done else 'reverted'}>"
 
 
 class Engine:

@@ -19,7 +19,7 @@ from prtoggle.errors import PrToggleError
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from prtoggle.engine import Handle
+    from prtoggle.handle import Handle
     from prtoggle.spec import Toggle
 
 PARAMETER: Final = "_prtoggle_guarded"

@@ -258,7 +258,8 @@ class TestVariants:
         assert catalog.get(7).title == title
 
     @pytest.mark.parametrize(
-        ("version", "fact"), [("3.0", "version 3.0 is installed"), (None, "no installed distribution brings spx: install it")]
+        ("version", "fact"),
+        [("3.0", "version 3.0 is installed"), (None, "no installed distribution brings spx: install it")],
     )
     def test_none_for_this_version_is_an_error_when_asked_for(self, catalog, monkeypatch, version, fact):
         self.install(monkeypatch, version)

@@ -101,7 +101,9 @@ class TestList:
         assert any(line.strip() == target for line in lines)
 
     @pytest.mark.parametrize("command", ["list", "check"])
-    def test_what_packages_bring_stays_away_in_a_process_with_toggles(self, run, project, monkeypatch, command):
+    def test_what_packages_bring_stays_away_in_a_process_with_toggles(
+        self, run, project, monkeypatch, command
+    ):
         shipped = project / "site" / "spx_cat"
         shipped.mkdir(parents=True)
         (shipped / "9.yaml").write_text(DELETED)

@@ -119,7 +119,7 @@ class Watched:
         self.name = modules.write(text)
         self.live = live
         self.told: list[tuple[str, str]] = []
-        self.handles: list[engine.Handle] = []
+        self.handles: list[prtoggle.Handle] = []
         reach.start()
         self.unsubscribe = engine.subscribe(self._note)
 
