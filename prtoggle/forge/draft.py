@@ -43,7 +43,8 @@ class DraftPatch(NamedTuple):
 class Draft:
     """What came of a fix: patches, names that stay, and what cannot be taken out with the reason.
 
-    `used_still` are those of the names that stay which something reads after the revert.
+    `used_still` are those of the names that stay which something reads after the revert. `leaves` names, for
+    people, what the revert leaves in force: with any, the spec takes out a part of the fix only.
 
     It is `possible` when there are patches and nothing that a toggle would silently leave in.
     """
@@ -53,6 +54,7 @@ class Draft:
     stays: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     used_still: set[str] = field(default_factory=set)
+    leaves: tuple[str, ...] = ()
 
     @property
     def possible(self) -> bool:
