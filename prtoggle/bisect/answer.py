@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from prtoggle.bisect.confidence import confidence
-from prtoggle.bisect.conversation import NOTHING, Finding
+from prtoggle.bisect.conversation import NOTHING, Finding, Outcome
 from prtoggle.bisect.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from prtoggle.bisect.records import Ledger
     from prtoggle.bisect.space import Space, ToggleSet
     from prtoggle.spec import Toggle
+
+
+#: Those of a finding, and "unseen": no process reported that the set which changes the verdict was in effect.
+AnswerOutcome = Literal[Outcome, "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,13 @@ class Answer:
     def cause(self) -> list[Toggle]:
         """The toggles of the cause, what is required before what requires it."""
         return [self.toggles[toggle_id] for toggle_id in self.space.ordered(self.finding.cause)]
+
+    @property
+    def outcome(self) -> AnswerOutcome:
+        """What the finding comes to once the runs it rests on are looked at."""
+        if self.finding.outcome == "cause" and not self.ledger.in_effect(self.finding.cause):
+            return "unseen"
+        return self.finding.outcome
 
     @property
     def base(self) -> Verdict:

@@ -18,11 +18,11 @@ def document(
 ) -> dict[str, Any]:
     """The documented form of an answer."""
     finding, space, count = answer.finding, answer.space, answer.count
-    found = finding.outcome == "cause"
+    found = answer.outcome == "cause"
     return {
         "version": FORMAT_VERSION,
         "command": list(command),
-        "outcome": finding.outcome,
+        "outcome": answer.outcome,
         "searched": list(space.order),
         "left_out": [{"id": item.id, "reason": item.reason} for item in answer.left_out],
         "commits_left_out": [
@@ -33,7 +33,8 @@ def document(
             {"reverted": space.ordered(toggles), "verdict": verdict.value}
             for toggles, verdict in answer.ends.items()
         ],
-        "cause": [_member(answer, toggle_id, commits) for toggle_id in finding.members],
+        "cause": [_member(answer, toggle_id, commits) for toggle_id in finding.members if found],
+        "doubted": [] if found else space.ordered(finding.cause),
         "by_hand": list(by_hand) if found else [],
         "symptom": answer.symptom if found else "",
         "never_reached": answer.never_reached if found else [],

@@ -118,7 +118,7 @@ def run_job(job: Job, group: ProcessGroup | None = None) -> RunRecord:
         round(seconds, 3),
         _telling_line(text),
         _that(reports, job.toggles, _ran),
-        _that(reports, job.toggles, _was_loaded),
+        _in_force(job, reports),
         len(reports),
         _blamed(job, failures),
     )
@@ -209,6 +209,17 @@ def _ran(event: Mapping[str, object]) -> bool:
     return event["event"] in ("called", "reached") or (
         event["event"] == "activated" and event.get("mode") in ("value", "wrap")
     )
+
+
+def _in_force(job: Job, reports: Sequence[ProcessReport]) -> tuple[str, ...]:
+    """The toggles whose module a process loaded, or whose variables one set."""
+    loaded = _that(reports, job.toggles, _was_loaded)
+    return tuple(key for key in job.toggles if key in loaded or (reports and _sets_variables(job, key)))
+
+
+def _sets_variables(job: Job, toggle_id: str) -> bool:
+    text = job.specs[toggle_id]
+    return "env" in text and bool(load_text(text, toggle_id, default_id=toggle_id).env)
 
 
 def _was_loaded(event: Mapping[str, object]) -> bool:

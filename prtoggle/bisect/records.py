@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class RunRecord:
     """A run with `toggles` reverted. `status` is -n for signal n, `how` says in words how the run ended.
 
-    `reached` holds the toggles whose reverted code ran, `loaded` those whose module was loaded, in any of the
-    `processes` that reported, `blamed` those that could not be put into effect; `last_line` is the last line
-    of the output that is not indented.
+    `reached` holds the toggles whose reverted code ran, `loaded` those whose module was loaded or whose
+    variables were set, in any of the `processes` that reported, `blamed` those that could not be put into
+    effect; `last_line` is the last line of the output that is not indented.
     """
 
     toggles: tuple[str, ...]
@@ -86,6 +86,10 @@ class Ledger:
         if not runs and self.refuse(toggles):
             return Known(Verdict.UNKNOWN, free=True)
         return None
+
+    def in_effect(self, toggles: ToggleSet) -> bool:
+        """Whether a process of a run of that set reported that any of these toggles was in effect."""
+        return any(run.loaded or run.reached for run in self.runs_of(toggles))
 
     def missing(self, toggles: ToggleSet) -> int:
         """How many runs of that set have to end before anything is known of it, at most."""

@@ -139,7 +139,7 @@ def bisect_command(context: click.Context, /, command: tuple[str, ...], **option
         text = json.dumps(document(answer, command, by_hand, commits), indent=2)
         write_output(settings.json_file, text + "\n")
     print_answer(console(), answer, by_hand, commits)
-    return FOUND if finding.outcome == "cause" else NOT_FOUND
+    return FOUND if answer.outcome == "cause" else NOT_FOUND
 
 
 def _refuse_wrong_use(settings: Settings, command: tuple[str, ...]) -> None:
@@ -219,7 +219,7 @@ def _resume_command(context: click.Context, command: tuple[str, ...]) -> str:
 
 def _kept_specs(answer: Answer) -> str:
     """A folder that stays, with the specs of the cause for whoever tries it by hand; "" without a cause."""
-    if not answer.cause:
+    if answer.outcome != "cause":
         return ""
     folder = Path(tempfile.mkdtemp(prefix="prtoggle-cause-"))
     for toggle in answer.cause:

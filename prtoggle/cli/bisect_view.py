@@ -144,8 +144,10 @@ Line = tuple[str, str]
 def _sentences(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) -> Iterable[Line]:
     yield from _not_searched(answer, commits)
     yield "", ""
-    if answer.finding.outcome == "cause":
+    if answer.outcome == "cause":
         yield from _cause(answer, by_hand, commits)
+    elif answer.outcome == "unseen":
+        yield from _unseen(answer)
     else:
         yield from _no_cause(answer, commits)
     yield from _doubts(answer)
@@ -156,8 +158,7 @@ def _cause(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) ->
     cause = answer.cause
     what = f"{len(cause)} fixes together" if len(cause) > 1 else "one fix"
     without = "them" if len(cause) > 1 else "it"
-    changed = f"the command {answer.base} as it is, and {answer.base.opposite} without {without}"
-    yield f"cause: {what}; {changed}", "bold"
+    yield f"cause: {what}; {_change(answer)} without {without}", "bold"
     for toggle in cause:
         yield f"  {toggle.id}  {toggle.title or '(no title)'}", "bold cyan"
         sha = commits.shas[toggle.id][:12] if commits else ""
@@ -175,6 +176,18 @@ def _cause(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) ->
     yield "see it by hand:", ""
     yield f"  {answer.base}:  {by_hand[0]}", ""
     yield f"  {answer.base.opposite}:  {by_hand[1]}", ""
+
+
+def _unseen(answer: Answer) -> Iterable[Line]:
+    ids = ", ".join(toggle.id for toggle in answer.cause)
+    yield f"no cause: {_change(answer)} with {ids} reverted, but no process reported that in effect", "yellow"
+    if not answer.nobody_reported:
+        yield "  no run of that set loaded the code that is reverted, so it made no difference there", ""
+    yield "  does the command look at PRTOGGLE itself, or does its verdict change by itself (--repeat)?", ""
+
+
+def _change(answer: Answer) -> str:
+    return f"the command {answer.base} as it is, and {answer.base.opposite}"
 
 
 def _no_cause(answer: Answer, commits: Commits | None) -> Iterable[Line]:
@@ -212,7 +225,7 @@ def _doubts(answer: Answer) -> Iterable[Line]:
             "no process of the command reported to prtoggle: none was a Python with prtoggle and start files"
         )
         yield f"{text}, so no fix was taken out by it", "yellow"
-    elif answer.never_reached:
+    elif answer.outcome == "cause" and answer.never_reached:
         ids = ", ".join(answer.never_reached)
         text = (
             f"{ids}: reverted, but no run reached the reverted code. Is the command flaky (--repeat), or does"
@@ -238,7 +251,7 @@ def _cost(answer: Answer) -> str:
     count = answer.count
     runs = "" if count.runs == count.tests else f" in {counted(count.runs, 'run')}"
     told = f"{counted(count.tests, 'test')}{runs}"
-    if answer.finding.outcome != "cause":
+    if answer.outcome != "cause":
         return told
     if answer.base.opposite not in answer.ends.values():
         # Sets inside of the ends had to be looked for first, which has no such bound.

@@ -225,6 +225,16 @@ def test_a_command_that_reverts_nothing_is_told_so(search):
     assert "no process of the command reported to prtoggle" in done.stdout
 
 
+def test_a_command_that_looks_at_the_variable_only_has_no_cause(search):
+    done = search("--toggles", "1001", command=["sh", "-c", 'test -z "$PRTOGGLE"'])
+    assert done.returncode == 1, done.stderr
+    assert "cause: one fix" not in done.stdout
+    assert (
+        "no cause: the command passes as it is, and fails with 1001 reverted, but no process" in done.stdout
+    )
+    assert (search.answer()["outcome"], search.answer()["cause"]) == ("unseen", [])
+
+
 def test_a_masked_cause_is_found_on_request(search):
     # Without fix 1003 it fails, unless fix 1009 is out as well.
     code = f"import sys, {PACKAGE}.part3 as part; sys.exit(part.fix_1003(1) == 1 and part.fix_1009(1) == 2)"

@@ -16,6 +16,7 @@ from prtoggle.bisect.answer import Answer
 from prtoggle.bisect.confidence import confidence, miss_probability
 from prtoggle.bisect.conversation import NOTHING
 from prtoggle.bisect.hunt import Hunt, Orders
+from prtoggle.bisect.json_report import document
 from prtoggle.bisect.pools import Ended
 from prtoggle.bisect.records import Ledger, RunRecord
 from prtoggle.bisect.refusals import BisectError, StaleStateError
@@ -52,6 +53,8 @@ class FakePool:
         self.ran: list[frozenset[str]] = []
         self.most = 0
         self.closed = False
+        #: The toggles whose module the command loads.
+        self.loads = frozenset(IDS)
 
     def submit(self, number: int, job: Job) -> None:
         assert set(job.specs) == set(job.toggles)
@@ -64,7 +67,10 @@ class FakePool:
         number = self.random.choice(sorted(self.waiting))
         toggles = frozenset(self.waiting.pop(number).toggles)
         self.ran.append(toggles)
-        return Ended(number, RunRecord(tuple(sorted(toggles)), self.command(toggles), "made up", 0, 0.1))
+        verdict = self.command(toggles)
+        loaded = tuple(sorted(toggles & self.loads))
+        record = RunRecord(tuple(sorted(toggles)), verdict, "made up", 0, 0.1, loaded=loaded)
+        return Ended(number, record)
 
     def cancel(self, number: int) -> None:
         self.waiting.pop(number, None)
@@ -197,6 +203,21 @@ def test_a_flaky_command_is_answered_rightly_at_least_as_often_as_the_stated_con
     assert right / len(stated) >= sum(stated) / len(stated)
     # Not vacuous: the rare command is promised less than the frequent one, and neither nothing.
     assert 0.2 < sum(stated) / len(stated) < 1
+
+
+@pytest.mark.parametrize(("loads", "outcome"), [((), "unseen"), (("t1",), "unseen"), (("t5",), "cause")])
+def test_a_set_that_no_process_reported_in_effect_is_no_cause(loads, outcome):
+    pool = FakePool(fails_with("t5"))
+    pool.loads = frozenset(loads)
+    answer = hunt(pool)
+    written = document(answer, ("app",), answer.by_hand(("app",)))
+
+    assert answer.finding.cause == {"t5"}
+    assert answer.outcome == written["outcome"] == outcome
+    found = outcome == "cause"
+    assert [member["id"] for member in written["cause"]] == ["t5"] * found
+    assert written["doubted"] == ["t5"] * (not found)
+    assert bool(written["by_hand"]) is found
 
 
 def test_a_set_fails_with_its_first_failing_run_and_passes_after_all(tmp_path):

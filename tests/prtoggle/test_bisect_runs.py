@@ -114,6 +114,13 @@ def test_a_run_reverts_its_toggles_and_tells_what_was_reached(project):
     assert fixed.verdict is reverted.verdict is PASS
 
 
+def test_a_toggle_that_sets_a_variable_is_in_effect_in_a_process_that_loads_none_of_its_code(project):
+    text = 'id: setting\nenv: {A_SETTING: "off"}\n' + dedented(SPECS["1.yaml"])
+    code = "import os, sys; sys.exit(os.environ.get('A_SETTING') == 'off')"
+    done = run_job(Job((sys.executable, "-c", code), ("setting",), {"setting": text}))
+    assert (done.verdict, done.loaded, done.reached) == (FAIL, ("setting",), ())
+
+
 def test_a_run_reads_its_own_catalogue_and_not_the_projects(project):
     project.write({"toggles/1.yaml": "this: is no spec"})
     assert run(sys.executable, "-m", "app", toggles=("1",)).last_line == "41"
