@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prtoggle.drift.candidates import WORDS, Candidate, Evidence, Wanted, search
 from prtoggle.drift.classes import Drift, PatchDrift
 from prtoggle.drift.healed_patch import merged_patch, moved_patch
+from prtoggle.drift.likeness import is_test_module, likeness
 from prtoggle.drift.locked_code import Today
 from prtoggle.drift.merging import changes, merge_lines
 from prtoggle.source.source_text import split_lines
@@ -38,6 +39,8 @@ def look_elsewhere(lost: Lost, around: Surroundings, *, bodies_only: bool = Fals
     found = search(wanted_of(lost), around.files_near(lost.patch.target))
     # What was there beside it when it was locked is something else, however alike.
     new = [candidate for candidate in found if candidate.target not in lost.locked.others]
+    if not is_test_module(lost.patch.target.replace(":", ".")):
+        new = [candidate for candidate in new if not is_test_module(candidate.module)]
     if bodies_only:
         left = around.cache.get(around.cache.resolve(lost.patch.target))[0].text
         new = [candidate for candidate in new if _is_called(candidate, left)]
@@ -50,7 +53,8 @@ def look_elsewhere(lost: Lost, around: Surroundings, *, bodies_only: bool = Fals
     if bodies_only:
         return PatchDrift(lost.patch.target, Drift.EDITED_ON)
     for level in (Evidence.NAME, Evidence.LINES):
-        merged = _merged(lost, [candidate for candidate in new if level in candidate.evidence])
+        likely = [candidate for candidate in new if level in candidate.evidence]
+        merged = _merged(lost, [candidate for candidate in likely if _bears_out(lost, candidate, level)])
         likely = _nearest(lost, [candidate for candidate, _ in merged])
         if len(likely) == 1:
             return _edited(lost, *next(pair for pair in merged if pair[0] is likely[0]), found)
@@ -58,6 +62,13 @@ def look_elsewhere(lost: Lost, around: Surroundings, *, bodies_only: bool = Fals
             return _several(lost, likely, Drift.MOVED, "merge cleanly")
     named = _nearest(lost, [candidate for candidate in new if Evidence.NAME in candidate.evidence])
     return _changed(lost, named[0], found) if len(named) == 1 else _gone(lost, found)
+
+
+def _bears_out(lost: Lost, candidate: Candidate, level: Evidence) -> bool:
+    """Whether the rest of the text says what a name or the edited lines alone do not."""
+    wanted = wanted_of(lost)
+    alike = likeness(wanted.lines, wanted.edited, candidate.definition.lines)
+    return alike.bears_a_name if level is Evidence.NAME else alike.is_near
 
 
 def _changed(lost: Lost, candidate: Candidate, found: Sequence[Candidate]) -> PatchDrift:

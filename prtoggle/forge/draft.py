@@ -10,7 +10,8 @@ from prtoggle.drift.candidates import Evidence, Wanted, package_files, search
 from prtoggle.drift.carried import carry_over
 from prtoggle.drift.edit_maker import edits_between, same_code
 from prtoggle.drift.functions import Definition, definition_at
-from prtoggle.drift.merging import Merged, dedented, indented, merge_lines
+from prtoggle.drift.likeness import is_test_module, likeness
+from prtoggle.drift.merging import Merged, changes, dedented, indented, merge_lines
 from prtoggle.edits import compilable_module, merge, plan_patch
 from prtoggle.errors import EditOverlapError, PrToggleError
 from prtoggle.forge.fix import LeftOut
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from prtoggle.drift.candidates import Candidate
     from prtoggle.forge.fix import Fix, FixedFile
     from prtoggle.forge.units import Comparison, FunctionUnit
     from prtoggle.source.splices import Splice
@@ -220,7 +222,7 @@ def _elsewhere(unit: FunctionUnit, today: _Today) -> tuple[_Today, Definition | 
     found = [
         candidate
         for candidate in search(Wanted(unit.qualname, unit.after), package_files(today.place.folder))
-        if candidate.best >= Evidence.NAME
+        if _is_evidence(candidate, unit) and not is_test_module(candidate.module)
     ]
     best = [candidate for candidate in found if candidate.best == found[0].best]
     if len(best) == 1:
@@ -231,6 +233,17 @@ def _elsewhere(unit: FunctionUnit, today: _Today) -> tuple[_Today, Definition | 
     named = ", ".join(candidate.target for candidate in best[:4])
     why = f"it may be any of {named}" if best else "nothing in the package has its body or its name"
     return today, None, (why,)
+
+
+def _is_evidence(candidate: Candidate, unit: FunctionUnit) -> bool:
+    """Whether body or name speak for the candidate; a name does with half of the function's other lines."""
+    if candidate.best > Evidence.NAME:
+        return True
+    changed = [
+        line for first, last, _, _ in changes(unit.after, unit.before) for line in unit.after[first:last]
+    ]
+    alike = likeness(unit.after, changed, candidate.definition.lines)
+    return candidate.best is Evidence.NAME and alike.bears_a_name
 
 
 def _conflict(merged: Merged) -> str:

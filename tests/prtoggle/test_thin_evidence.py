@@ -1,0 +1,102 @@
+"""A name or the edited lines alone do not say where a function went: `check` asks, and rewrites nothing."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+
+from prtoggle.drift.classes import Drift
+from prtoggle.drift.judged import Locks, judge, lock_toggle
+from prtoggle.drift.likeness import is_test_module
+from prtoggle.drift.source_tree import SourceTree
+from prtoggle.drift.surroundings import Surroundings
+from prtoggle.loader import load_file
+
+SAVE = "def save(p):\n    n = len(p)\n    n = max(n, 1)\n    return n\n"
+LONG = "def save(p):\n    n = len(p)\n    p.sort()\n    n = max(n, 1)\n    p.pop()\n    return n\n"
+
+
+def spec(target: str, match: str, text: str, mode: str = "replacement") -> str:
+    block = indent(text, " " * 10)
+    return (
+        f"patches:\n  - target: {target}\n    edits:\n      - match: {match!r}\n        {mode}: |\n{block}\n"
+    )
+
+
+@pytest.fixture
+def became(tmp_path):
+    """What became of the code under a spec that was locked to one tree, in another."""
+
+    def became(text: str, before: dict[str, str], today: dict[str, str]):
+        (tmp_path / "toggles").mkdir()
+        file = tmp_path / "toggles" / "7.yaml"
+        file.write_text(text)
+        locks = Locks()
+        for name, files in (("before", before), ("today", today)):
+            for path, content in {"pk/__init__.py": "", **files}.items():
+                place = tmp_path / name / path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(dedent(content))
+        toggle = load_file(file)
+        lock_toggle(toggle, Surroundings(SourceTree(tmp_path / "before")), locks)
+        judged = judge(toggle, None, Surroundings(SourceTree(tmp_path / "today")), locks)
+        assert file.read_text() == text
+        return judged
+
+    return became
+
+
+@pytest.mark.parametrize(
+    ("before", "today"),
+    [
+        (
+            SAVE,
+            {
+                "pk/m.py": "",
+                "pk/net.py": 'def retries(cfg):\n    n = cfg["n"]\n    n = max(n, 1)\n    for _ in range(n):\n        pass\n    return n\n',
+            },
+        ),
+        (SAVE, {"pk/m.py": "def z(q):\n    n = q * 7\n    n = max(n, 1)\n    return n * 2\n"}),
+        (SAVE, {"pk/m.py": "class Net:\n    def save(self, cfg, b):\n        n = cfg\n        n = max(n, 1)\n        return b\n"}),
+        (SAVE, {"pk/m.py": "", "pk/tests/__init__.py": "", "pk/tests/ref.py": SAVE}),
+        (SAVE, {"pk/m.py": "", "pk/test_ref.py": SAVE}),
+    ],
+)  # fmt: skip
+def test_thin_evidence_is_for_a_person_to_judge(became, before, today):
+    judged = became(spec("pk.m.save", "n = max(n, 1)", "pass"), {"pk/m.py": before}, today)
+    (drift,) = judged.drifts
+    assert drift.is_finding
+    assert drift.healed is None
+    assert not judged.healed
+    assert drift.decision
+
+
+@pytest.mark.parametrize(
+    ("today", "drift"),
+    [
+        ({"pk/m.py": LONG.replace("save", "store").replace("p.pop()", "p.pop(0)")}, Drift.RENAMED),
+        (
+            {"pk/m.py": "", "pk/n.py": "def save(p):\n    n = len(p)\n    n = max(n, 1)\n    return n + 1\n"},
+            Drift.GONE,
+        ),
+        ({"pk/m.py": "", "pk/n.py": LONG.replace("p.pop()", "p.pop(0)")}, Drift.MOVED),
+    ],
+)
+def test_a_text_that_is_nearly_the_same_is_evidence(became, today, drift):
+    judged = became(spec("pk.m.save", "n = max(n, 1)", "pass"), {"pk/m.py": LONG}, today)
+    (found,) = judged.drifts
+    if drift is Drift.GONE:
+        # The name with a part of the text: named, and left to a person.
+        assert found.healed is None
+        assert "pk.n.save" in found.why
+    else:
+        assert (found.drift, found.healed is not None) == (drift, True)
+
+
+@pytest.mark.parametrize(
+    ("module", "wanted"),
+    [("pk.tests.ref", True), ("pk.test_ref", True), ("pk.ref_test", True), ("pk.latest.ref", False)],
+)
+def test_a_test_folder_is_no_new_home(module, wanted):
+    assert is_test_module(module) is wanted
