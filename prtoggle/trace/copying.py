@@ -40,8 +40,8 @@ class Copier:
         self._max_bytes = max_bytes
         # Id of an original -> its copy, in the form that `__deepcopy__` methods expect.
         self.memo: dict[int, Any] = {}
-        # The originals live as long as the memory: another object could take the place of one otherwise.
-        self._kept: list[object] = []
+        # They live as long as the memory: another object could take the place of one otherwise.
+        self.originals: list[object] = []
         self._storages: set[int] = set()
 
     def copy(self, value: Any) -> Any:
@@ -79,7 +79,7 @@ class Copier:
 
     def _remember(self, value: object, made: object) -> None:
         self.memo[id(value)] = made
-        self._kept.append(value)
+        self.originals.append(value)
 
     def _pay(self, value: Any) -> None:
         self._left -= self._size(value)
@@ -130,7 +130,7 @@ class Copier:
         self._remember(value, made)
         if state is not None:
             # The state is made for this one purpose; nobody else may get its place in memory meanwhile.
-            self._kept.append(state)
+            self.originals.append(state)
             state = self._copied(state)
             if set_state is not None:
                 set_state(made, state)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.trace import calls, randomness
-from prtoggle.trace.comparing import Comparison, Difference, NotComparedError
+from prtoggle.trace.comparing import Comparison, NotComparedError
 from prtoggle.trace.copying import NotCopiedError
+from prtoggle.trace.differences import Difference
 from prtoggle.trace.ledger import Finding
 from prtoggle.trace.muted import muted
 from prtoggle.trace.shortening import shorten
@@ -199,6 +200,7 @@ class _Call:
         self._keywords = list(kwargs)
         self.shown = tuple((name, shorten(value)) for name, value in self._arguments)
         self._random = randomness.saved()
+        self._drawn: Difference | None = None
 
     def run(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
         """The outcome of one run."""
@@ -219,6 +221,7 @@ class _Call:
                 return self.run(self._world.function(self._traced), copies, named)
         finally:
             _here.world = None
+            self._drawn = randomness.difference(after, randomness.saved())
             randomness.put_back(after)
 
     def differences(self, ours: Outcome, theirs: Outcome) -> list[Difference]:
@@ -226,11 +229,12 @@ class _Call:
 
         Raises NotComparedError.
         """
-        comparison = Comparison(self._world.counterparts)
+        comparison = Comparison(self._world.counterparts, self._world.originals)
         found = [_outcomes(comparison, ours, theirs)]
         for (name, value), copy in zip(self._arguments, self._copies, strict=True):
             found.append(comparison.first(name, value, copy))
         found += [comparison.first(name, one, other) for name, one, other in self._world.surroundings()]
+        found.append(self._drawn)
         return [difference for difference in found if difference is not None]
 
 

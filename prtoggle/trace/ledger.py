@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prtoggle.trace.comparing import Difference
+    from prtoggle.trace.differences import Difference
 
     Write = Callable[..., None]
 

@@ -33,6 +33,11 @@ def is_array(value: object) -> bool:
     return isinstance(value, getattr(numpy(), "ndarray", ()))
 
 
+def holds_objects(value: object) -> bool:
+    """Whether the value is a numpy array of Python objects."""
+    return is_array(value) and value.dtype.kind == "O"  # type: ignore[attr-defined]  # an array's
+
+
 def is_number(value: object) -> bool:
     """Whether the value is one number of numpy's."""
     return isinstance(value, getattr(numpy(), "generic", ()))

@@ -56,6 +56,14 @@ def _of_arrays(where: str, ours: Any, theirs: Any) -> tuple[str, str, str] | tup
         mine, other = getattr(ours, name), getattr(theirs, name)
         if mine != other:
             return f"{where}.{name}", str(mine), str(other)
+    if ours.flags.writeable != theirs.flags.writeable:
+        return f"{where}.flags.writeable", str(ours.flags.writeable), str(theirs.flags.writeable)
+    if ours.dtype.names is not None:
+        for name in ours.dtype.names:
+            found = _of_arrays(f"{where}[{name!r}]", ours[name], theirs[name])
+            if found:
+                return found
+        return ()
     unequal = numpy().asarray(ours != theirs)
     if ours.dtype.kind in "fcmM":
         unequal &= ~(numpy().asarray(ours != ours) & numpy().asarray(theirs != theirs))  # noqa: PLR0124  # NaN

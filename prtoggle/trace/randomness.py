@@ -3,34 +3,71 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prtoggle.trace.libraries import cuda, numpy, torch
+from prtoggle.trace.differences import Difference
+from prtoggle.trace.libraries import cuda, is_array, is_tensor, numpy, torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-def saved() -> list[tuple[Any, Any]]:
-    """How the generators of the process stand: for each, what puts it back, and its state.
+class State(NamedTuple):
+    """How one generator stands, and what puts it back."""
+
+    generator: str
+    restore: Callable[[Any], object]
+    state: Any
+
+
+def saved() -> list[State]:
+    """How the generators of the process stand.
 
     Those of `random`, of numpy and of torch, on the CPU and on CUDA, where they are loaded. A generator that
     the program made itself is copied with whoever holds it.
     """
-    states: list[tuple[Any, Any]] = [(random.setstate, random.getstate())]
+    states = [State("random", random.setstate, random.getstate())]
     arrays: Any = getattr(numpy(), "random", None)
     if hasattr(arrays, "set_state"):
-        states.append((arrays.set_state, arrays.get_state()))
+        states.append(State("numpy.random", arrays.set_state, arrays.get_state()))
     tensors: Any = torch()
     if hasattr(tensors, "set_rng_state"):
-        states.append((tensors.set_rng_state, tensors.get_rng_state()))
+        states.append(State("torch", tensors.set_rng_state, tensors.get_rng_state()))
     devices = cuda()
     if devices is not None:
-        states.append((devices.set_rng_state_all, devices.get_rng_state_all()))
+        states.append(State("torch.cuda", devices.set_rng_state_all, devices.get_rng_state_all()))
     return states
 
 
-def put_back(states: list[tuple[Any, Any]]) -> None:
+def put_back(states: list[State]) -> None:
     """Let the generators stand as they stood when `saved` was called."""
-    for restore, state in states:
-        restore(state)
+    for state in states:
+        state.restore(state.state)
+
+
+def difference(ours: list[State], theirs: list[State]) -> Difference | None:
+    """A difference when two runs left a generator in two states: the next numbers will be others.
+
+    None while the program has other threads, which may have drawn meanwhile.
+    """
+    if threading.active_count() > 1:
+        return None
+    others = {state.generator: state.state for state in theirs}
+    for state in ours:
+        if state.generator in others and not _same(state.state, others[state.generator]):
+            return Difference(f"random numbers of {state.generator}", "drawn so far", "drawn otherwise")
+    return None
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    if is_tensor(ours):
+        return bool((ours == theirs).all())
+    if is_array(ours):
+        return bool(ours.tobytes() == theirs.tobytes())
+    if isinstance(ours, list) or (isinstance(ours, tuple) and any(map(is_array, ours))):
+        return len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    return bool(ours == theirs)
 
 
 def captured_on_cuda() -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prtoggle.trace.comparing import MISSING, content
+from prtoggle.trace.comparing_functions import content
 from prtoggle.trace.copying import Copier, NotCopiedError
+from prtoggle.trace.differences import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,6 +59,11 @@ class World:
         """What was copied, by the id of the original."""
         memo = self._copier.memo
         return {key: value for key, value in memo.items() if key != id(memo)}
+
+    @property
+    def originals(self) -> list[object]:
+        """What there are copies of."""
+        return self._copier.originals
 
     def _copy_globals(self, traced: Traced) -> None:
         real = traced.function.__globals__

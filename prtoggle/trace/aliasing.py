@@ -1,0 +1,62 @@
+"""Which arrays and tensors share memory: a view of an argument differs from an equal copy of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prtoggle.trace.differences import Difference
+from prtoggle.trace.libraries import is_array, is_tensor
+from prtoggle.trace.shortening import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Aliases:
+    """The memories of one run, each with those that stand for it in the other.
+
+    A copy of two views of one array may be two arrays: what was handed in can have several counterparts.
+    """
+
+    def __init__(self, originals: Iterable[Any], counterparts: Mapping[int, Any]) -> None:
+        """`originals` were handed in, or are anything else; `counterparts` are their copies, by id."""
+        self._theirs: dict[int, set[int]] = {}
+        self._ours: dict[int, set[int]] = {}
+        self._inputs: set[int] = set()
+        for value in originals:
+            if id(value) in counterparts and memory_of(value) is not None:
+                self._inputs.add(id(value))
+                self._pair(memory_of(value), memory_of(counterparts[id(value)]))
+
+    def difference(self, where: str, ours: Any, theirs: Any) -> Difference | None:
+        """A difference when one side shares memory with something that the other does not share it with."""
+        mine, other = memory_of(ours), memory_of(theirs)
+        if mine is None or other is None or id(ours) in self._inputs:
+            return None
+        if other in self._theirs.get(mine, {other}) and mine in self._ours.get(other, {mine}):
+            self._pair(mine, other)
+            return None
+        texts = [
+            f"{shorten(value)}, {'sharing memory with another' if key in known else 'with memory of its own'}"
+            for value, key, known in ((ours, mine, self._theirs), (theirs, other, self._ours))
+        ]
+        return Difference(f"{where} (whose memory it is)", *texts)
+
+    def _pair(self, mine: int | None, other: int | None) -> None:
+        if mine is not None and other is not None:
+            self._theirs.setdefault(mine, set()).add(other)
+            self._ours.setdefault(other, set()).add(mine)
+
+
+def memory_of(value: Any) -> int | None:
+    """A number for the memory that an array or tensor lies in; None for anything else, or no memory."""
+    if is_array(value):
+        while getattr(value, "base", None) is not None:
+            value = value.base
+        return id(value)
+    if not is_tensor(value):
+        return None
+    try:
+        return int(value.untyped_storage().data_ptr()) or None
+    except (RuntimeError, NotImplementedError):
+        return None
