@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from prtoggle.spec import Toggle
 
 
-#: Those of a finding, and "unseen": no process reported that the set which changes the verdict was in effect.
-AnswerOutcome = Literal[Outcome, "unseen"]
+#: Those of a finding, and what makes a set that changes the verdict no cause: "unseen", no process reported
+#: it in effect; "unsteady", the build as it is has another verdict after the search than before.
+AnswerOutcome = Literal[Outcome, "unseen", "unsteady"]
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     """What the search cost, and what it may have cost.
 
-    `tests` are sets that the answer rests on, `runs` all runs that ended, those ahead of time or repeated
-    included. `located` is the number of tests after which one toggle was left.
+    `tests` are sets that the answer rests on, `runs` all runs of the search that ended, those ahead of time
+    or repeated included, `closing` the runs after it. `located` is the number of tests after which one toggle
+    was left.
 
     `bound` is for a cause of this size among n toggles and a verdict that stays with more reverted: for one
     toggle log2(n) + 3, which `located` keeps within, for k together (k + 1) * (ceil(log2(n)) + 2) + 2, which
@@ -38,6 +40,7 @@ class Count:
 
     tests: int
     runs: int
+    closing: int
     located: int
     bound: float
     formula: str
@@ -78,6 +81,8 @@ class Answer:
         """What the finding comes to once the runs it rests on are looked at."""
         if self.finding.outcome == "cause" and not self.ledger.in_effect(self.finding.cause):
             return "unseen"
+        if self.finding.outcome == "cause" and not self.ledger.steady(self.base):
+            return "unsteady"
         return self.finding.outcome
 
     @property
@@ -103,7 +108,8 @@ class Answer:
         else:
             bound = (size + 1) * (math.ceil(math.log2(number)) + 2) + 2 + more
             formula = f"for {size} together among {number}: {bound}"
-        return Count(tests, len(self.ledger.records), self.finding.located, bound, formula)
+        runs, closing = len(self.ledger.records), len(self.ledger.closings)
+        return Count(tests, runs, closing, self.finding.located, bound, formula)
 
     @property
     def certainty(self) -> Certainty | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from prtoggle.bisect.conversation import Finding, upcoming
+from prtoggle.bisect.conversation import NOTHING, Finding, upcoming
 from prtoggle.bisect.one_run import Job
 from prtoggle.bisect.search import search
 
@@ -57,14 +57,26 @@ class Hunt:
 
     def run(self) -> Finding:
         """The finding. Raises BisectError when the command cannot be started."""
-        self._number = len(self.ledger.records)
+        self._number = len(self.ledger.records) + len(self.ledger.closings)
         while True:
             wanted = upcoming(self._search, self.ledger.lookup, self.jobs)
             if isinstance(wanted, Finding):
+                self._give_up_what_nobody_wants([])
+                self._close(wanted)
                 return wanted
             self._give_up_what_nobody_wants(wanted)
             self._fill(wanted)
             self._take_in()
+
+    def _close(self, finding: Finding) -> None:
+        """Ask again what the build as it is comes to, when a set is about to be named as the cause."""
+        base = finding.asked[NOTHING].verdict
+        if finding.outcome != "cause" or not self.ledger.in_effect(finding.cause):
+            return
+        while self.ledger.steady(base) is None:
+            self._start(NOTHING)
+            while self._running:
+                self._take_in(closing=True)
 
     def _search(self) -> Asking[Finding]:
         return search(self.space, unmask=self.unmask)
@@ -82,17 +94,21 @@ class Hunt:
             for _ in range(self.ledger.missing(toggles) - under_way):
                 if len(self._running) >= self.jobs:
                     return
-                self._number += 1
-                self._running[self._number] = toggles
-                self.pool.submit(self._number, self.orders.job(self.space.ordered(toggles), self._number))
+                self._start(toggles)
 
-    def _take_in(self) -> None:
+    def _start(self, toggles: ToggleSet) -> None:
+        self._number += 1
+        self._running[self._number] = toggles
+        self.pool.submit(self._number, self.orders.job(self.space.ordered(toggles), self._number))
+
+    def _take_in(self, *, closing: bool = False) -> None:
         ended = self.pool.next_ended()
         if self._running.pop(ended.number, None) is None:
             return
         if ended.error is not None:
             raise ended.error
         assert ended.record is not None
-        self.ledger.add(ended.record)
+        record = replace(ended.record, closing=closing)
+        self.ledger.add(record)
         for listener in self.listeners:
-            listener(ended.record)
+            listener(record)

@@ -40,6 +40,7 @@ def document(
         "never_reached": answer.never_reached if found else [],
         "tests": count.tests,
         "runs": count.runs,
+        "closing": count.closing,
         "located": count.located,
         "bound": round(count.bound, 2),
         "repeat": answer.ledger.repeat,
@@ -48,7 +49,7 @@ def document(
             {"reverted": space.ordered(toggles), "reason": reason}
             for toggles, reason in answer.unresolved.items()
         ],
-        "table": [record.as_json() for record in answer.ledger.records],
+        "table": [record.as_json() for record in (*answer.ledger.records, *answer.ledger.closings)],
     }
 
 

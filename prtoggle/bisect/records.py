@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from prtoggle.bisect.closing import is_steady
 from prtoggle.bisect.conversation import Known
 from prtoggle.bisect.verdicts import Verdict
 
@@ -20,7 +21,8 @@ class RunRecord:
 
     `reached` holds the toggles whose reverted code ran, `loaded` those whose module was loaded or whose
     variables were set, in any of the `processes` that reported, `blamed` those that could not be put into
-    effect; `last_line` is the last line of the output that is not indented.
+    effect; `last_line` is the last line of the output that is not indented. `closing` is a run of nothing
+    reverted that was made after the search.
     """
 
     toggles: tuple[str, ...]
@@ -33,6 +35,7 @@ class RunRecord:
     loaded: tuple[str, ...] = ()
     processes: int = 0
     blamed: tuple[str, ...] = ()
+    closing: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain values."""
@@ -49,6 +52,8 @@ class RunRecord:
 class Ledger:
     """All runs so far, by set. An end is run `repeat` times whatever comes out, to see how often it fails.
 
+    `records` are the runs of the search, `closings` those of nothing reverted after it.
+
     `refuse` says why a set cannot be put into effect, or "" when nothing is known against it.
     """
 
@@ -56,10 +61,14 @@ class Ledger:
     ends: Collection[ToggleSet]
     refuse: Callable[[ToggleSet], str] = lambda _toggles: ""
     records: list[RunRecord] = field(default_factory=list)
+    closings: list[RunRecord] = field(default_factory=list)
     _of: dict[ToggleSet, list[RunRecord]] = field(default_factory=dict)
 
     def add(self, record: RunRecord) -> None:
         """Note a run that ended."""
+        if record.closing:
+            self.closings.append(record)
+            return
         self.records.append(record)
         self._of.setdefault(frozenset(record.toggles), []).append(record)
 
@@ -86,6 +95,11 @@ class Ledger:
         if not runs and self.refuse(toggles):
             return Known(Verdict.UNKNOWN, free=True)
         return None
+
+    def steady(self, base: Verdict) -> bool | None:
+        """Whether the closing runs agree with the first verdict; None while another one is needed."""
+        search, closing = ([run.verdict for run in runs] for runs in (self.records, self.closings))
+        return is_steady(base, search, closing, self.repeat)
 
     def in_effect(self, toggles: ToggleSet) -> bool:
         """Whether a process of a run of that set reported that any of these toggles was in effect."""

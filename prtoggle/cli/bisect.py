@@ -125,12 +125,14 @@ def bisect_command(context: click.Context, /, command: tuple[str, ...], **option
     specs = {toggle_id: toggle.text for toggle_id, toggle in candidates.toggles.items()}
     orders = Orders(command, specs, rules, settings.timeout, settings.logs)
     out = console(stderr=True)
-    print_start(out, candidates, commits, settings.state, len(ledger.records))
-    with RunLines(out, space, settings.repeat, len(ledger.records)) as lines:
+    done = len(ledger.records) + len(ledger.closings)
+    print_start(out, candidates, commits, settings.state, done)
+    with RunLines(out, space, settings.repeat, done) as lines:
         hunt = Hunt(space, ledger, orders, pool, settings.jobs, settings.unmask, (state.add, lines.show))
         finding = _hunted(hunt)
     if finding is None:
-        out.print(f"stopped after {counted(len(ledger.records), 'run')}. Go on with", style="yellow")
+        done = len(ledger.records) + len(ledger.closings)
+        out.print(f"stopped after {counted(done, 'run')}. Go on with", style="yellow")
         out.print(f"    {_resume_command(context, command)}", soft_wrap=True)
         return INTERRUPTED
     answer = Answer(finding, space, candidates.toggles, ledger, candidates.left_out)

@@ -81,7 +81,8 @@ class RunLines:
         """Print what a run came to."""
         self._number += 1
         toggles = listed(self._space, frozenset(record.toggles))
-        line = f"run {self._number}: {toggles} reverted: "
+        when = ", after the search" if record.closing else ""
+        line = f"run {self._number}{when}: {toggles} reverted: "
         told = Text(line).append(record.verdict.value, style=_STYLE[record.verdict])
         how = shorten(record.how, 120, placeholder="...")
         self._out.print(told.append(f" ({how}, {record.seconds:.1f} s)"), soft_wrap=True)
@@ -148,6 +149,8 @@ def _sentences(answer: Answer, by_hand: tuple[str, str], commits: Commits | None
         yield from _cause(answer, by_hand, commits)
     elif answer.outcome == "unseen":
         yield from _unseen(answer)
+    elif answer.outcome == "unsteady":
+        yield from _unsteady(answer)
     else:
         yield from _no_cause(answer, commits)
     yield from _doubts(answer)
@@ -184,6 +187,18 @@ def _unseen(answer: Answer) -> Iterable[Line]:
     if not answer.nobody_reported:
         yield "  no run of that set loaded the code that is reverted, so it made no difference there", ""
     yield "  does the command look at PRTOGGLE itself, or does its verdict change by itself (--repeat)?", ""
+
+
+def _unsteady(answer: Answer) -> Iterable[Line]:
+    ids = ", ".join(toggle.id for toggle in answer.cause)
+    last = answer.ledger.closings[-1]
+    yield (
+        f"no cause: nothing reverted, the command {answer.base} at first; after the search: {last.verdict}",
+        "yellow",
+    )
+    yield f"  so the runs that led to {ids} tell nothing: it keeps state, or fails now and then", ""
+    yield f"  the run after the search: {_ending(last)}", ""
+    yield "  let each run begin anew (its files, caches, servers), or repeat runs: --repeat", ""
 
 
 def _change(answer: Answer) -> str:
@@ -251,6 +266,8 @@ def _cost(answer: Answer) -> str:
     count = answer.count
     runs = "" if count.runs == count.tests else f" in {counted(count.runs, 'run')}"
     told = f"{counted(count.tests, 'test')}{runs}"
+    if count.closing:
+        told = f"{told} and {counted(count.closing, 'closing run')}"
     if answer.outcome != "cause":
         return told
     if answer.base.opposite not in answer.ends.values():

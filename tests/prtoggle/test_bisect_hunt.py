@@ -125,7 +125,7 @@ def test_a_search_that_is_killed_after_any_run_ends_with_the_same_answer(
     # Only a loss of power needs it, and it takes most of this test's time.
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     whole = hunt(FakePool(fails_with(*culprits)))
-    for runs in range(len(whole.ledger.records) + 1):
+    for runs in range(len(whole.ledger.records) + len(whole.ledger.closings) + 1):
         state = StateFile(tmp_path / f"{runs}.json", PLAN)
         first = FakePool(fails_with(*culprits), seed=runs, last=runs)
         try:
@@ -136,9 +136,9 @@ def test_a_search_that_is_killed_after_any_run_ends_with_the_same_answer(
         second = FakePool(fails_with(*culprits), seed=runs + 100)
         answer = hunt(second, jobs=jobs, state=again, resumed=runs > 0)
         assert told(answer) == told(whole)
-        assert len(again.resume()) == len(answer.ledger.records)
+        assert len(again.resume()) == len(answer.ledger.records) + len(answer.ledger.closings)
         if jobs == 1:
-            assert first.ran + second.ran == list(whole.finding.asked), "nothing is run twice"
+            assert first.ran + second.ran == [*whole.finding.asked, NOTHING], "nothing is run twice"
 
 
 @given(st.integers(1, 7), st.integers(0, 1000), st.sets(st.sampled_from(IDS), min_size=1, max_size=3))
@@ -220,6 +220,46 @@ def test_a_set_that_no_process_reported_in_effect_is_no_cause(loads, outcome):
     assert bool(written["by_hand"]) is found
 
 
+def test_a_cause_is_closed_with_one_run_of_nothing_reverted():
+    for culprits in (("t5",), ("t3", "t41")):
+        pool = FakePool(fails_with(*culprits))
+        answer = hunt(pool)
+        assert (answer.outcome, answer.count.closing) == ("cause", 1)
+        assert pool.ran == [*answer.finding.asked, NOTHING]
+    without = hunt(FakePool(lambda _toggles: PASS))
+    assert (without.outcome, without.count.closing) == ("agree", 0)
+
+
+@pytest.mark.parametrize("ids", [IDS[:count] for count in (1, 2, 3, 6, 60)])
+@pytest.mark.parametrize("base", [PASS, FAIL])
+def test_a_command_that_changes_its_verdict_by_itself_has_no_cause(ids, base):
+    left: list[int] = []
+    verdicts = {
+        "state": lambda: base.opposite if left else base,
+        "alternating": lambda: base.opposite if len(left) % 2 else base,
+        "spoilt": lambda: UNKNOWN if len(left) > 9 else base.opposite if left else base,
+    }
+    for kind, verdict in verdicts.items():
+        left.clear()
+
+        def command(_toggles, verdict=verdict):
+            said = verdict()
+            left.append(1)
+            return said
+
+        answer = hunt(FakePool(command), ids)
+        assert answer.outcome == "unsteady", kind
+        assert not document(answer, ("app",), answer.by_hand(("app",)))["cause"]
+
+
+def test_a_build_that_fails_now_and_then_as_it_is_may_pass_the_first_closing_runs():
+    said = iter([FAIL] * 8 + [PASS] * 7 + [FAIL])
+    pool = FakePool(lambda toggles: PASS if toggles else next(said))
+    answer = hunt(pool, ("t5",), repeat=8)
+    assert (answer.outcome, answer.count.closing) == ("cause", 8)
+    assert next(said, None) is None
+
+
 def test_a_set_fails_with_its_first_failing_run_and_passes_after_all(tmp_path):
     outcomes = {"t0": iter([PASS, PASS, FAIL])}
     counts: dict[frozenset[str], int] = {}
@@ -232,7 +272,7 @@ def test_a_set_fails_with_its_first_failing_run_and_passes_after_all(tmp_path):
 
     answer = hunt(FakePool(command), ("t0", "t1"), repeat=5)
     assert answer.finding.cause == {"t0"}
-    assert counts == {NOTHING: 5, frozenset(("t0", "t1")): 5, frozenset(("t0",)): 3}
+    assert counts == {NOTHING: 5 + answer.count.closing, frozenset(("t0", "t1")): 5, frozenset(("t0",)): 3}
     sure = answer.certainty
     assert sure is not None
     assert (sure.failed, sure.runs, sure.passed) == (5, 5, 1)
@@ -275,7 +315,7 @@ def test_sets_that_cannot_be_put_into_effect_cost_no_run():
     assert not [toggles for toggles in pool.ran if bad <= toggles]
     answer = Answer(finding, space, {}, ledger)
     assert set(answer.unresolved.values()) == {"they clash"}
-    assert answer.count.tests == len(pool.ran) < len(finding.asked)
+    assert answer.count.tests == len(pool.ran) - answer.count.closing < len(finding.asked)
 
 
 def test_what_is_wrong_with_a_run_ends_the_search():
@@ -306,7 +346,7 @@ def test_the_file_is_whole_after_each_run_and_holds_every_run(tmp_path):
 
     state = Watched(tmp_path / "state.json", PLAN)
     answer = hunt(FakePool(fails_with("t5")), state=state)
-    assert seen == list(range(1, len(answer.ledger.records) + 1))
+    assert seen == list(range(1, len(answer.finding.asked) + answer.count.closing + 1))
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
