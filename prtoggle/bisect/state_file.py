@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.bisect.records import RunRecord
@@ -26,7 +26,8 @@ DEFAULT_NAME: Final = ".prtoggle-bisect.json"
 class Plan:
     """What the answer depends on; two searches with equal plans may share their runs.
 
-    `specs` maps ids to a digest of the spec, `sources` the files of the targets to a digest of each.
+    `specs` maps ids to a digest of the spec, `sources` the files of the targets to a digest of each, `files`
+    those that the command names.
     """
 
     command: tuple[str, ...]
@@ -37,6 +38,7 @@ class Plan:
     unmask: bool
     specs: Mapping[str, str]
     sources: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """The plan as plain values."""
@@ -51,6 +53,7 @@ class Plan:
             "unmask": self.unmask,
             "specs": dict(self.specs),
             "sources": dict(self.sources),
+            "files": dict(self.files),
         }
 
 
@@ -94,6 +97,8 @@ class StateFile:
                 differences=differences,
             )
         self._runs = [record.as_json() for record in records]
+        # A file that the runs themselves have made is none that they depend on.
+        self.plan = replace(self.plan, files=dict(plan["files"]))
         return records
 
     def check(self) -> None:
@@ -129,7 +134,19 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
     lines += _mapping_differences("toggle", "spec", then.get("specs", {}), now["specs"])
     lines += _mapping_differences("file", "text", then.get("sources", {}), now["sources"])
+    lines += _file_differences(then.get("files"), now["files"])
     return lines
+
+
+def _file_differences(then: Mapping[str, str] | None, now: Mapping[str, str]) -> list[str]:
+    """What became of the files that the command named then; one that came later is what the runs made."""
+    if then is None:
+        return ["files of the command: not kept by the prtoggle that wrote it"]
+    return [
+        f"file {name} of the command: {'another text now' if name in now else 'not there now'}"
+        for name in sorted(then)
+        if then[name] != now.get(name)
+    ]
 
 
 def _mapping_differences(what: str, part: str, then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

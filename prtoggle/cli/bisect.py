@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from prtoggle.activation import TOGGLES
 from prtoggle.bisect.answer import Answer
 from prtoggle.bisect.candidates import EVERYTHING, choose, gather
+from prtoggle.bisect.command_files import command_digests
 from prtoggle.bisect.conversation import NOTHING
 from prtoggle.bisect.hunt import Hunt, Orders
 from prtoggle.bisect.json_report import document
@@ -112,6 +113,7 @@ def bisect_command(context: click.Context, /, command: tuple[str, ...], **option
         settings.unmask,
         candidates.digests(),
         candidates.source_digests(),
+        command_digests(command),
     )
     state = StateFile(settings.state, plan)
     state.check()

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prtoggle.bisect.answer import Answer
+from prtoggle.bisect.command_files import command_digests
 from prtoggle.bisect.confidence import confidence, miss_probability
 from prtoggle.bisect.conversation import NOTHING
 from prtoggle.bisect.hunt import Hunt, Orders
@@ -363,10 +364,12 @@ def test_the_file_is_whole_after_each_run_and_holds_every_run(tmp_path):
         ({"specs": {"1": "b", "3": "c"}}, "toggle 3: not searched then"),
         ({"specs": {"1": "b", "2": "b"}}, "toggle 1: another spec now"),
         ({"sources": {"app/core.py": "b"}}, "file app/core.py: another text now"),
+        ({"files": {"run.py": "b"}}, "file run.py of the command: another text now"),
+        ({"files": {}}, "file run.py of the command: not there now"),
     ],
 )
 def test_a_file_of_another_search_is_refused_and_stays(tmp_path, changed, named):
-    before = replace(PLAN, specs={"1": "a", "2": "b"}, sources={"app/core.py": "a"})
+    before = replace(PLAN, specs={"1": "a", "2": "b"}, sources={"app/core.py": "a"}, files={"run.py": "a"})
     state = written(tmp_path, before)
     text = state.path.read_bytes()
 
@@ -377,6 +380,52 @@ def test_a_file_of_another_search_is_refused_and_stays(tmp_path, changed, named)
     assert named in str(caught.value)
     assert state.path.read_bytes() == text
     assert StateFile(state.path, before).resume()
+
+
+def test_a_file_that_the_runs_made_stays_out_of_the_question_whenever_it_changes(tmp_path):
+    state = written(tmp_path, replace(PLAN, files={"run.py": "a"}))
+    for number in range(2):
+        again = StateFile(state.path, replace(PLAN, files={"run.py": "a", "results.json": f"{number}"}))
+        assert again.resume()
+        again.add(RunRecord((), PASS, "", 0, 0.1))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["./run.sh", "--fast"],
+        ["python", "run.sh", "more"],
+        ["sh", "-c", "cd . && python run.sh '1 in R' >out;true"],
+        ["env", "X=1", "tool", "--config=run.sh"],
+        ["pytest", "run.sh::test_it"],
+        ["python", "-m", "run"],
+        ["python", "-m", "kit.run"],
+        ["timeout", "5", "python", "-m", "kit"],
+    ],
+)
+def test_an_edit_of_a_file_that_the_command_names_is_another_command(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kit").mkdir()
+    made = [tmp_path / name for name in ("run.sh", "run.py", "kit/run.py", "kit/__main__.py", "other.py")]
+    for path in made:
+        path.write_text("echo 1\n")
+    made[0].chmod(0o755)
+    before = command_digests([*command, "x" * 5000, "'", "\0"])
+    for path in made:
+        path.write_text("echo 2\n")
+    after = command_digests(command)
+
+    changed = [name for name in before if before[name] != after[name]]
+    assert len(changed) == 1
+    assert "other.py" not in before
+
+
+def test_the_program_itself_is_one_of_the_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    script = tmp_path / "tool"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    assert list(command_digests(["tool"])) == [str(script)]
 
 
 @pytest.mark.parametrize(
