@@ -127,7 +127,7 @@ def new_command(
     )
     _print_left_out(out, draft)
     _write(out, text, file, draft)
-    return 0
+    return FINDING if draft.leaves else 0
 
 
 def _drafted(
@@ -187,6 +187,10 @@ def _print_left_out(out: Console, draft: Draft) -> None:
     for name in draft.stays:
         why = "other code uses it too" if name in draft.used_still else "nothing uses it after the revert"
         out.print(f"stays: {name}; {why}", soft_wrap=True)
+    for name in draft.leaves:
+        out.print(f"left in force: {name}", style="yellow", soft_wrap=True)
+    if draft.leaves:
+        out.print("this spec takes out a part of the fix only", style="yellow", soft_wrap=True)
 
 
 def _file(output: str | None, toggle_id: str) -> Path | None:

@@ -53,4 +53,5 @@ def draft_range(repository: Repository, since: str, folder: Path, *, force: bool
 def _outcome(entry: RangeDraft, *, kept: bool) -> str:
     assert entry.draft is not None
     moment = "at load only" if entry.draft.at_load_only else "at load or live"
-    return f"{moment}{'; the file that is there was kept' if kept else ''}"
+    part = f"; a part of the fix only, it leaves {entry.draft.leaves[0]}" if entry.draft.leaves else ""
+    return f"{moment}{part}{'; the file that is there was kept' if kept else ''}"

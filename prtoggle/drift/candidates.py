@@ -1,8 +1,8 @@
 """Where a function may have gone that is not where its toggle says.
 
 Evidence, the strongest first: the same body under the same name, the same body under another, the same name
-in the package with a text that merges cleanly, a comment that names the pull request. How alike two texts
-look is no evidence.
+in the package with a text that merges cleanly, a comment that names the pull request. What the last three
+are worth is for `likeness` to say.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def search(wanted: Wanted, files: Sequence[tuple[str, Path]]) -> list[Candidate]
     telling = _telling_names(node)
     found: list[Candidate] = []
     for module, path in files:
-        source = _readable(path)
+        source = cached_source(path)
         if source is None or not _worth_parsing(source.text, name, wanted, telling):
             continue
         try:
@@ -112,7 +112,8 @@ def search(wanted: Wanted, files: Sequence[tuple[str, Path]]) -> list[Candidate]
     return sorted(_innermost(found), key=lambda candidate: (-candidate.best, candidate.target))
 
 
-def _readable(path: Path) -> ModuleSource | None:
+def cached_source(path: Path) -> ModuleSource | None:
+    """The file, read once while it stays as it is; None for one that cannot be read."""
     try:
         status = path.stat()
         return _read(path, status.st_mtime_ns, status.st_size)

@@ -1,4 +1,4 @@
-"""How much of a definition a candidate still holds beside the edited lines: without it, a name is thin evidence.
+"""How much of a definition a candidate still holds beside the edited lines; a name alone is thin evidence.
 
 The edited lines themselves say nothing: `n = max(n, 1)` stands in many functions.
 """
@@ -44,7 +44,7 @@ class Likeness(NamedTuple):
 
 
 def likeness(locked: Sequence[str], edited: Sequence[str], today: Sequence[str]) -> Likeness:
-    """Compares two definitions statement by statement, without their names, the edited lines and docstrings."""
+    """Compares two definitions line by line, without their names, the edited lines and docstrings."""
     old, now = _plain(locked), _plain(today)
     skipped = {_squeezed(line) for line in edited if line.strip()}
     old, now = ([line for line in text if _squeezed(line) not in skipped] for text in (old, now))

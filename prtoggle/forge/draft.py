@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.drift.candidates import Evidence, Wanted, package_files, search
+from prtoggle.drift.candidates import Evidence, Wanted, cached_source, package_files, search
 from prtoggle.drift.carried import carry_over
 from prtoggle.drift.edit_maker import edits_between, same_code
 from prtoggle.drift.functions import Definition, definition_at
@@ -17,7 +18,7 @@ from prtoggle.errors import EditOverlapError, PrToggleError
 from prtoggle.forge.fix import LeftOut
 from prtoggle.forge.later_use import still_used, used_later
 from prtoggle.forge.places import Place, place_of
-from prtoggle.forge.units import compare
+from prtoggle.forge.units import Package, compare
 from prtoggle.source.source_text import ModuleSource, read_source, split_lines
 from prtoggle.spec import Patch
 from prtoggle.target import ResolvedTarget
@@ -85,19 +86,47 @@ class _Today(NamedTuple):
 
 
 def make_draft(fix: Fix, root: Path, renames: Mapping[str, str]) -> Draft:
-    """The revert of `fix` in the files below `root`. Writes nothing; what fails is in `Draft.left_out`."""
+    """The revert of `fix` in the files below `root`. Writes nothing; what fails is in `Draft.left_out`.
+
+    An import that may run a module goes out with the fix; where later code needs it, it is left in, and
+    `Draft.leaves` names it.
+    """
+    draft = _draft(fix, root, renames, imports_stay=False)
+    if draft.possible:
+        return draft
+    lenient = _draft(fix, root, renames, imports_stay=True)
+    return lenient if lenient.possible else draft
+
+
+def _draft(fix: Fix, root: Path, renames: Mapping[str, str], *, imports_stay: bool) -> Draft:
     draft = Draft(fix, left_out=list(fix.left_out))
     places: list[Place] = []
     for file in fix.files:
         place = place_of(root, file.path_after, renames) if file.path_after else None
         if place is not None and file.before is not None and file.after is not None:
             places.append(place)
-            _take_out(draft, file, place)
+            _take_out(draft, file, place, imports_stay=imports_stay)
         else:
             draft.left_out.append(_whole_file(file, place, root))
     if draft.patches:
         _prove(draft, places)
     return draft
+
+
+def _package(place: Place) -> Package:
+    """What the comparison has to know of the module's surroundings, looked up when it is asked for."""
+
+    def is_module(name: str) -> bool:
+        top, *rest = name.split(".")
+        base = place.folder if place.folder.name == top else place.folder / top
+        file = base.joinpath(*rest)
+        return file.is_dir() or file.with_name(f"{file.name}.py").is_file()
+
+    def texts() -> list[str]:
+        sources = [cached_source(path) for _, path in package_files(place.folder)]
+        return [source.text for source in sources if source is not None]
+
+    return Package(place.module, place.file.name == "__init__.py", is_module, lru_cache(texts))
 
 
 def _whole_file(file: FixedFile, place: Place | None, root: Path) -> LeftOut:
@@ -135,17 +164,18 @@ def _imports(node: ast.AST, module: str, name: str) -> bool:
     return (node.module or "").rpartition(".")[2] == name or any(alias.name == name for alias in node.names)
 
 
-def _take_out(draft: Draft, file: FixedFile, place: Place) -> None:
+def _take_out(draft: Draft, file: FixedFile, place: Place, *, imports_stay: bool) -> None:
     assert file.before is not None
     assert file.after is not None
     try:
-        comparison = compare(file.before, file.after)
+        comparison = compare(file.before, file.after, _package(place), imports_stay=imports_stay)
         source = read_source(place.file)
         today = _Today(place, source, ast.parse(source.text))
     except (SyntaxError, ValueError, PrToggleError) as error:
         draft.left_out.append(LeftOut(file.path_after, f"cannot be parsed: {error}"))
         return
     draft.stays += [f"{place.module}.{name}" for name in comparison.stays]
+    draft.leaves += tuple(f"{place.module}.{name}, which may run a module" for name in comparison.leaves)
     kept = list(draft.patches), list(draft.left_out)
     for unit in comparison.functions:
         _function(draft, unit, today)

@@ -59,6 +59,7 @@ def spec_text(
         lines.append("# Tests of the same commit, which nobody has run against this spec yet:")
         lines.append(f"# guards: [{', '.join(proposed)}]")
     lines += [f"# Left in: {item.what} {_one_line(item.why)}" for item in draft.left_out if item.blocks]
+    lines += [f"# Left in force: {_one_line(name)}" for name in draft.leaves]
     lines.append("patches:")
     for item in draft.patches:
         notes = [_one_line(note) for note in item.notes]

@@ -14,21 +14,15 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.definitions import locate
+from prtoggle.forge.order import differences
+from prtoggle.forge.standing import FunctionNode, ScopeNode, Standing, import_key
 from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While)
-# Decorators that register their function nowhere: a function that has only these may stay unused.
-_SILENT = (
-    {"property", "cached_property", "setter", "getter", "deleter", "staticmethod", "classmethod"}
-    | {"cache", "lru_cache", "wraps", "contextmanager", "asynccontextmanager", "total_ordering"}
-    | {"overload", "override", "final", "abstractmethod", "dataclass"}
-    | {"no_grad", "inference_mode", "jit", "njit"}
-)
 
 
 class FunctionUnit(NamedTuple):
@@ -46,6 +40,15 @@ class FunctionUnit(NamedTuple):
     first: int
 
 
+class Package(NamedTuple):
+    """What is known of a module's place: its name, what else is a module, and the sources beside it."""
+
+    module: str = ""
+    is_package: bool = False
+    is_module: Callable[[str], bool] = lambda _: False
+    texts: Callable[[], Sequence[str]] = tuple
+
+
 class Undone(NamedTuple):
     """Lines [first, last) of the module after the fix, from 0, and the lines to put there instead."""
 
@@ -57,12 +60,17 @@ class Undone(NamedTuple):
 
 @dataclass(slots=True)
 class Comparison:
-    """A module before and after a fix. `stays` names what the fix added and the revert leaves in."""
+    """A module before and after a fix.
+
+    `stays` names what the fix added and the revert leaves in, `leaves` what of that may have an effect.
+    """
 
     tree: ast.Module
+    standing: Standing
     functions: list[FunctionUnit] = field(default_factory=list)
     undone: list[Undone] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
+    leaves: list[str] = field(default_factory=list)
 
     def loose_text(self, after: str, *, functions: bool = False) -> str:
         """The module after the fix with everything undone but, unless they are asked for, the functions."""
@@ -90,24 +98,39 @@ class _Item(NamedTuple):
     skeleton: str
 
 
-def compare(before: str, after: str) -> Comparison:
-    """The units in which two texts of a module differ; comments and layout make no difference."""
+def compare(
+    before: str, after: str, package: Package | None = None, *, imports_stay: bool = False
+) -> Comparison:
+    """The units in which two texts of a module differ; comments and layout make no difference.
+
+    Where undoing these would not give back what the module did before (an order that counts, say), the whole
+    module is one unit.
+    """
+    known = Package() if package is None else package
     old, new = ast.parse(before), ast.parse(after)
-    result = Comparison(new)
+    result = Comparison(new, Standing(old, new, after, *known, imports_stay=imports_stay))
     _compare_scope(old, new, split_lines(before), split_lines(after), "", result)
+    try:
+        reverted = ast.parse(result.loose_text(after, functions=True))
+        left = differences(old, reverted, result.standing)
+    except SyntaxError:
+        left = ["what surrounds it"]
+    if left:
+        what = f"the whole module, for the order and number of {', '.join(dict.fromkeys(left))}"
+        whole = Undone(0, len(split_lines(after)), tuple(split_lines(before)), what)
+        return Comparison(new, result.standing, undone=[whole])
     return result
 
 
 def _compare_scope(
-    old: ast.Module | ast.ClassDef,
-    new: ast.Module | ast.ClassDef,
+    old: ScopeNode,
+    new: ScopeNode,
     old_lines: Sequence[str],
     new_lines: Sequence[str],
     prefix: str,
     result: Comparison,
 ) -> None:
     before, after = _items(old, old_lines), _items(new, new_lines)
-    inherits = isinstance(new, ast.ClassDef) and bool(new.bases)
     pairs: set[int] = set()
     for item in after:
         twin = next((other for other in before if _same_name(item, other) and id(other) not in pairs), None)
@@ -118,7 +141,7 @@ def _compare_scope(
             _compare_named(twin, item, old_lines, new_lines, prefix, result)
     loose = [item for item in after if id(item) not in pairs]
     for change in _loose_changes([item for item in before if id(item) not in pairs], loose, after, before):
-        _judge(*change, prefix=prefix, inherits=inherits, result=result)
+        _judge(*change, prefix=prefix, scopes=(old, new), result=result)
 
 
 def _compare_named(
@@ -287,22 +310,29 @@ def _place_of(item: _Item, before: list[_Item], after: list[_Item]) -> int:
 
 
 def _judge(
-    gone: list[_Item], come: list[_Item], at: int, *, prefix: str, inherits: bool, result: Comparison
+    gone: list[_Item],
+    come: list[_Item],
+    at: int,
+    *,
+    prefix: str,
+    scopes: tuple[ScopeNode, ScopeNode],
+    result: Comparison,
 ) -> None:
     """What to do about loose statements: leave new ones in where that is harmless, undo the rest."""
     old_names = {name for item in gone for name in _import_names(item)}
+    kept = bool(gone) and all(_imports(item) for item in gone) and _bound(gone) <= _bound(come)
     harmful = [
         item
         for item in come
-        if not _may_stay(item.node, inherits=inherits, in_class=bool(prefix))
+        if not result.standing.may_stay(item.node, *scopes)
         # An import that brings nothing but names which the old ones bring stands in their place.
-        or (_imports(item) and set(_import_names(item)) <= old_names)
+        or (not kept and _imports(item) and set(_import_names(item)) <= old_names)
     ]
-    kept = all(_imports(item) for item in gone) and _bound(gone) <= _bound(come)
-    harmful = [] if gone and kept else harmful
-    result.stays += [prefix + _named(item) for item in come if item not in harmful]
+    for item in (item for item in come if item not in harmful):
+        proved = result.standing.without_leave().may_stay(item.node, *scopes)
+        (result.stays if proved else result.leaves).append(prefix + _named(item))
     result.undone += [Undone(item.first, item.last, (), prefix + _named(item)) for item in harmful]
-    if not gone or kept:
+    if not gone or (kept and not harmful):
         return
     text: list[str] = []
     for item in gone:
@@ -337,32 +367,13 @@ def _import_names(item: _Item) -> list[str]:
     return [(alias.asname or alias.name).partition(".")[0] for alias in item.node.names]
 
 
-def _bound(items: Sequence[_Item]) -> set[tuple[str, str, str | None]]:
+def _bound(items: Sequence[_Item]) -> set[tuple[str, int, str, str]]:
     return {
-        (getattr(item.node, "module", "") or "", alias.name, alias.asname)
+        import_key(item.node, alias)
         for item in items
-        for alias in getattr(item.node, "names", ())
+        if isinstance(item.node, (ast.Import, ast.ImportFrom))
+        for alias in item.node.names
     }
-
-
-def _may_stay(node: ast.stmt, *, inherits: bool, in_class: bool) -> bool:
-    """Whether a new statement has no effect once nothing of the fix uses the names that it binds."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return True
-    if isinstance(node, FunctionNode):
-        overrides = in_class and (inherits or (node.name.startswith("__") and node.name.endswith("__")))
-        return not overrides and all(_callee(item) in _SILENT for item in node.decorator_list)
-    if isinstance(node, ast.ClassDef):
-        return not node.keywords and all(_callee(item) in _SILENT for item in node.decorator_list)
-    if isinstance(node, (ast.Assign, ast.AnnAssign)) and _name(node):
-        # A field of a class is part of its signature, and may override an inherited one.
-        return not in_class
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _callee(decorator: ast.expr) -> str:
-    node = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _first(node: ast.stmt) -> int:

@@ -104,6 +104,65 @@ def test_it_stays_without_harm(tmp_path, name):
     assert functions[0].items() <= functions[1].items()
 
 
+# With a change of f beside each: the revert has to be what the module was before, statement by statement.
+EFFECTS = {
+    "fields in another order": ("@d\nclass P:\n    a: int = 1\n    b: int = 2\n", "@d\nclass P:\n    b: int = 2\n    a: int = 1\n"),
+    "a call in another place": ("L = []\nX = 1\nL.append(X)\nX = 2\n", "L = []\nX = 1\nX = 2\nL.append(X)\n"),
+    "assignments in another order": ("A = g(1)\nB = g(2)\n", "B = g(2)\nA = g(1)\n"),
+    "an assignment repeated": ("N = 1\nN = N + 1\n", "N = 1\nN = N + 1\nN = N + 10\n"),
+    "an assignment repeated before": ("N = 1\nN = N + 1\n", "N = 1\nN = N + 10\nN = N + 1\n"),
+    "a constant over an import": ("from a import LIM\n", "from a import LIM\nLIM = 5\n"),
+    "a function over an import": ("from a import g\n", "from a import g\ndef g():\n    return 5\n"),
+    "an import over a function": ("def g():\n    return 5\n", "def g():\n    return 5\nfrom math import floor as g\n"),
+    "a function over a builtin": ("", "def len(x):\n    return 9\n"),
+    "an import of a module": ("import a\n", "import a\nimport a.plug\n"),
+    "everything of a module": ("from math import pi\n", "from math import pi\nfrom math import *\n"),
+    "a value that a call makes": ("from a import add\n", "from a import add\nH = add(1)\n"),
+    "a default that a call makes": ("from a import add\n", "from a import add\ndef h(x=add(1)):\n    return x\n"),
+    "a future": ("import a\n", "from __future__ import annotations\nimport a\n"),
+    "a module's __getattr__": ("import a\n", "import a\ndef __getattr__(name):\n    return 7\n"),
+    "__all__": ("import a\n", "import a\n__all__ = ['f']\n"),
+    "a subclass": ("import a\n", "import a\nclass Q(a.P):\n    pass\n"),
+    "a method of a mixin": ("class Mix:\n    pass\nclass C(Mix, Base):\n    pass\n", "class Mix:\n    def m(self):\n        return 2\nclass C(Mix, Base):\n    pass\n"),
+    "a method found by its name": (
+        "class V:\n    def visit(self, name):\n        return getattr(self, 'visit_' + name)\n",
+        "class V:\n    def visit(self, name):\n        return getattr(self, 'visit_' + name)\n    def visit_a(self):\n        return 1\n",
+    ),
+    "a function found by its name": ("def get(n):\n    return globals()[n]\n", "def get(n):\n    return globals()[n]\ndef a():\n    return 1\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_what_may_have_an_effect_goes_out(tmp_path, name):
+    before, after = (
+        f"{text}def f(x):\n    return x{change}\n"
+        for text, change in zip(EFFECTS[name], ("", " + 1"), strict=True)
+    )
+    made, text = draft(tmp_path, before, after)
+    assert made.possible, made.left_out
+    assert (made.stays, made.leaves, made.at_load_only) == ([], (), True)
+    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(before))
+
+
+def test_an_order_that_cannot_matter_leaves_the_rest_as_it_is(tmp_path):
+    before = "import os\nimport sys\ndef g():\n    return 1\ndef f():\n    return 1\n"
+    made, _ = draft(
+        tmp_path, before, "import sys\nimport os\ndef f():\n    return 2\ndef g():\n    return 1\n"
+    )
+    assert [(item.target.qualname, item.at_load_only) for item in made.patches] == [("f", False)]
+    assert not made.leaves
+
+
+def test_an_import_that_later_code_needs_is_left_in_force_and_named(tmp_path):
+    before, after = "def f():\n    return 1\n", "import other\ndef f():\n    return other.x\n"
+    made, text = draft(tmp_path, before, after, after + "def later():\n    return other.y\n")
+    assert made.possible
+    assert made.leaves == ("fxu_module.import other, which may run a module",)
+    assert not made.stays
+    assert "import other" in text
+    assert "return other.x" not in text
+
+
 REFUSED = {
     "a keyword that others pass": (
         "def f(a):\n    return a\n", "def f(a, *, b=1):\n    return a + b\n",

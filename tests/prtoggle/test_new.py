@@ -343,7 +343,7 @@ def test_a_revision_that_names_no_commit_is_named_with_what_to_do(new, history, 
     ("arguments", "fact"),
     [
         ([], "give one of --commit, --diff and --since"),
-        (["--commit", "nowhere"], "git rev-parse"),
+        (["--commit", "nowhere"], "names no single commit"),
         (["--commit", "HEAD", "--since", "HEAD"], "give one of"),
         (["--diff", "gone.diff"], "gone.diff"),
     ],
