@@ -15,6 +15,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.trace.libraries import is_tensor
+from prtoggle.trace.members import members_of, restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,10 @@ CONSTANTS: Final = frozenset(
         CodeType, property,
     }
 )  # fmt: skip
+
+
+#: What a class can define for being copied; what it leaves out is no difference that a run made.
+_RULES: Final = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 
 
 class NotCopiedError(Exception):
@@ -43,6 +48,10 @@ class Copier:
         # They live as long as the memory: another object could take the place of one otherwise.
         self.originals: list[object] = []
         self._storages: set[int] = set()
+        #: Objects that say of themselves that they are their own copies, although they can change.
+        self.uncopied: list[object] = []
+        #: Originals and copies of classes that define themselves what a copy holds.
+        self.by_own_rules: list[tuple[object, object]] = []
 
     def copy(self, value: Any) -> Any:
         """The copy of `value`, or `value` itself where nothing of it can change.
@@ -57,6 +66,23 @@ class Copier:
             raise NotCopiedError(f"{_kind(value)} is nested too deeply to be copied") from None
         except Exception as error:  # whatever the classes of the program raise when copied
             raise NotCopiedError(f"{_kind(value)} cannot be copied: {_told(error)}") from error
+
+    def copy_if_possible(self, value: Any, max_bytes: int) -> Any:
+        """The same as `copy` within fewer bytes; `value` itself, and nothing remembered, where that fails."""
+        known, left, storages = dict(self.memo), self._left, set(self._storages)
+        counts = len(self.uncopied), len(self.by_own_rules)
+        self._left = min(left, max_bytes)
+        try:
+            made = self.copy(value)
+        except NotCopiedError:
+            # Half of a copy must not come to stand for anything. The originals stay: their ids were seen.
+            self.memo.clear()
+            self.memo.update(known)
+            del self.uncopied[counts[0] :], self.by_own_rules[counts[1] :]
+            self._left, self._storages = left, storages
+            return value
+        self._left += left - min(left, max_bytes)
+        return made
 
     def _copied(self, value: Any) -> Any:
         kind = type(value)
@@ -108,11 +134,20 @@ class Copier:
             raise NotCopiedError(f"{_kind(value)} has a finalizer, which a copy would run a second time")
         own: Callable[[Any, dict[int, Any]], Any] | None = getattr(kind, "__deepcopy__", None)
         if own is not None:
-            return own(value, self.memo)
+            made = own(value, self.memo)
+            if made is value and members_of(value):
+                self.uncopied.append(value)
+            return self._noted(value, made)
         reducer = copyreg.dispatch_table.get(kind)
         reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
         # A name: the object is a global, known by it.
-        return value if isinstance(reduced, str) else self._rebuilt(value, *reduced)
+        return self._noted(value, value if isinstance(reduced, str) else self._rebuilt(value, *reduced))
+
+    def _noted(self, value: Any, made: Any) -> Any:
+        rules = (getattr(type(value), name, None) for name in _RULES)
+        if made is not value and not is_tensor(value) and any(type(rule) is FunctionType for rule in rules):
+            self.by_own_rules.append((value, made))
+        return made
 
     def _rebuilt(  # the parts of a reduced value, as the pickle protocol orders them
         self,
@@ -137,7 +172,7 @@ class Copier:
             elif hasattr(made, "__setstate__"):
                 made.__setstate__(state)
             else:
-                _restore(made, state)
+                restore(made, state)
         for item in items or ():
             made.append(self._copied(item))
         for key, item in pairs or ():
@@ -181,20 +216,26 @@ class Copier:
         return getattr(self._copied(owner), value.__name__)
 
     def _copied_function(self, value: FunctionType) -> FunctionType:
-        if not value.__closure__:
+        # Defaults can hold what the function collects.
+        defaults, named = self._copied(value.__defaults__), self._copied_pairs(value.__kwdefaults__)
+        if not value.__closure__ and defaults is value.__defaults__ and named is value.__kwdefaults__:
             return value
-        cells = [self._empty_cell(cell) for cell in value.__closure__]
+        cells = [self._empty_cell(cell) for cell in value.__closure__ or ()]
         shared = tuple(cell for cell, _ in cells)
-        made = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, shared)
-        made.__kwdefaults__ = value.__kwdefaults__
+        made = FunctionType(value.__code__, value.__globals__, value.__name__, defaults, shared)
+        made.__kwdefaults__ = named
         made.__qualname__ = value.__qualname__
         made.__dict__.update(value.__dict__)
         # The function may stand in one of its own cells.
         self._remember(value, made)
-        for cell, (filled, is_new) in zip(value.__closure__, cells, strict=True):
+        for cell, (filled, is_new) in zip(value.__closure__ or (), cells, strict=True):
             if is_new:
                 self._fill(cell, filled)
         return made
+
+    def _copied_pairs(self, pairs: dict[str, Any] | None) -> dict[str, Any] | None:
+        made = {name: self._copied(item) for name, item in (pairs or {}).items()}
+        return made if any(made[name] is not item for name, item in (pairs or {}).items()) else pairs
 
     def cell(self, cell: CellType) -> CellType:
         """The copy of a variable that functions share; one that is not set yet stays so."""
@@ -225,17 +266,6 @@ class Copier:
         made = self._copied(referent)
         # The memory holds the copy for as long as the comparison takes.
         return value if made is referent else weakref.ref(made)
-
-
-def _restore(made: Any, state: Any) -> None:
-    """What `copy` and `pickle` do with the state of an object that has no say in it."""
-    slots = None
-    if isinstance(state, tuple) and len(state) == 2:
-        state, slots = state
-    if state is not None:
-        made.__dict__.update(state)
-    for name, item in (slots or {}).items():
-        setattr(made, name, item)
 
 
 def _kind(value: object) -> str:

@@ -14,6 +14,8 @@ from prtoggle.trace.copying import NotCopiedError
 from prtoggle.trace.differences import Difference
 from prtoggle.trace.ledger import Finding
 from prtoggle.trace.muted import muted
+from prtoggle.trace.shared import first_changed, put_back
+from prtoggle.trace.shared_things import watches
 from prtoggle.trace.shortening import shorten
 from prtoggle.trace.world import World
 
@@ -154,10 +156,20 @@ class Handler:
         if isinstance(outcome.error, _INTERRUPTIONS):
             self._ledger.not_compared(f"the call was interrupted by {type(outcome.error).__name__}")
             return
+        with _looking():
+            changed = call.shared_change()
+        if changed is not None:
+            self._ledger.not_compared(f"the call changes {changed}, which both runs would share")
+            return
         other = call.run_other()
+        with _looking():
+            changed = call.put_back_shared()
         if isinstance(other.error, _INTERRUPTIONS):
             self._ledger.not_compared(f"the other run was interrupted by {type(other.error).__name__}")
             raise other.error
+        if changed is not None:
+            self._ledger.not_compared(f"the other run changes {changed}")
+            return
         with _looking():
             try:
                 differences = call.differences(outcome, other)
@@ -199,6 +211,8 @@ class _Call:
         self._positional = len(args)
         self._keywords = list(kwargs)
         self.shown = tuple((name, shorten(value)) for name, value in self._arguments)
+        self._world.check_copies()
+        self._watches = watches(everybody, self._arguments, self._world.uncopied())
         self._random = randomness.saved()
         self._drawn: Difference | None = None
 
@@ -208,6 +222,15 @@ class _Call:
             return Outcome(function(*args, **kwargs))
         except BaseException as error:  # noqa: BLE001  # told, and raised again by the caller
             return Outcome(error=_without_frame(error))
+
+    def shared_change(self) -> str | None:
+        """What the program's own run changed that the other run would share."""
+        return first_changed(self._watches)
+
+    def put_back_shared(self) -> str | None:
+        """What the other run changed that both share, and what became of it."""
+        changed = first_changed(self._watches)
+        return changed and f"{changed}, which both runs share; {put_back(self._watches)}"
 
     def run_other(self) -> Outcome:
         """The other variant on the copies; the program's random numbers and output stay as they are."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.recompile import nested_codes
+from prtoggle.trace.copying import CONSTANTS
 from prtoggle.trace.libraries import is_array, is_tensor
+from prtoggle.trace.members import members_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
 
 _CONTAINERS: Final = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_ATTRIBUTE: Final = frozenset({"STORE_ATTR", "DELETE_ATTR"})
+_CODE: Final = (FunctionType, BuiltinFunctionType, MethodType)
+#: Functions whose names are kept in mind.
+_CODES: Final = 4096
 _REBOUND: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 
 
@@ -39,7 +47,11 @@ class Traced:
     #: Whether the program goes on with what the fixed variant gives, or with the reverted one.
     continues_fixed: bool = True
     calls: int = 0
-    _names: tuple[frozenset[str], frozenset[str]] = field(init=False)
+    #: Global names that the variants use; attributes that they set; texts in them.
+    names: frozenset[str] = field(init=False)
+    attributes: frozenset[str] = field(init=False)
+    texts: frozenset[str] = field(init=False)
+    _rebound: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         used: set[str] = set()
@@ -49,7 +61,10 @@ class Traced:
                 used.add(name)
                 if opcode in _REBOUND:
                     rebound.add(name)
-        self._names = frozenset(used), frozenset(rebound)
+        self.names, self._rebound = frozenset(used), frozenset(rebound)
+        codes = self.fixed.code, self.reverted.code
+        self.attributes = frozenset().union(*map(attributes_set_by, codes))
+        self.texts = frozenset().union(*map(_texts_of, codes))
 
     @property
     def cells(self) -> tuple[CellType, ...]:
@@ -58,9 +73,15 @@ class Traced:
 
     def globals_at_stake(self) -> set[str]:
         """The global names whose values a call may change: rebound ones, and containers and arrays."""
-        used, rebound = self._names
         namespace = self.function.__globals__
-        return set(rebound) | {name for name in used if name in namespace and _is_container(namespace[name])}
+        used = self.names & namespace.keys()
+        return set(self._rebound) | {name for name in used if is_container(namespace[name])}
+
+    def objects_at_stake(self) -> set[str]:
+        """The other global names whose values can change, as far as copies of them can be made."""
+        namespace = self.function.__globals__
+        used = self.names & namespace.keys()
+        return {name for name in used if _is_object(namespace[name])} - self.globals_at_stake()
 
     @property
     def binds_alike(self) -> bool:
@@ -110,5 +131,33 @@ def _name_uses(code: CodeType) -> Iterator[tuple[str, str]]:
         yield from _name_uses(inner)
 
 
-def _is_container(value: Any) -> bool:
+@functools.lru_cache(maxsize=_CODES)
+def names_used_by(code: CodeType) -> frozenset[str]:
+    """The global names in the code, and in functions that it makes."""
+    return frozenset(name for _, name in _name_uses(code))
+
+
+@functools.lru_cache(maxsize=_CODES)
+def attributes_set_by(code: CodeType) -> frozenset[str]:
+    """The attributes that the code sets or deletes, of whatever object."""
+    here = {str(step.argval) for step in dis.get_instructions(code) if step.opname in _ATTRIBUTE}
+    return frozenset(here).union(*map(attributes_set_by, nested_codes(code)))
+
+
+def _texts_of(code: CodeType) -> frozenset[str]:
+    here = {const for const in code.co_consts if isinstance(const, str)}
+    return frozenset(here).union(*map(_texts_of, nested_codes(code)))
+
+
+def is_container(value: Any) -> bool:
+    """Whether the value is of a kind that holds others, or numbers, and can always be copied itself."""
     return type(value) in _CONTAINERS or is_tensor(value) or is_array(value)
+
+
+def _is_object(value: Any) -> bool:
+    """Whether the value is an object with members of its own, or a container of another kind."""
+    if isinstance(value, (type, ModuleType, *_CODE)) or type(value) in CONSTANTS:
+        return False
+    if isinstance(value, (tuple, *_CONTAINERS)):
+        return True
+    return type(value).__module__.partition(".")[0] not in sys.stdlib_module_names and bool(members_of(value))

@@ -1,14 +1,15 @@
 """What a call takes in beside its arguments, and a copy of all of it for the other run.
 
 Inputs are the arguments, the variables of enclosing scopes that a traced function shares, and those global
-variables of its module that it rebinds or that are containers. Everything else that a function reaches
-through globals, such as files, devices and objects of other modules, both runs share.
+variables of its module that it rebinds or that hold something that can be copied. Everything else that a
+function reaches through globals, such as files, devices and objects of other modules, both runs share.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.trace.comparing import Comparison, NotComparedError
 from prtoggle.trace.comparing_functions import content
 from prtoggle.trace.copying import Copier, NotCopiedError
 from prtoggle.trace.differences import MISSING
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from prtoggle.trace.traced import Traced
 
 
+#: Bytes up to which a global object that is no container is copied; larger ones are shared, and watched.
+_MAX_OBJECT: Final = 1 << 20
+
+
 class _Namespace(dict[str, Any]):
     """Globals of the other run: copies and what it binds itself, in front of the module's own.
 
@@ -29,10 +34,10 @@ class _Namespace(dict[str, Any]):
 
     def __init__(self, real: dict[str, Any]) -> None:
         super().__init__()
-        self._real = real
+        self.real = real
 
     def __missing__(self, name: str) -> Any:
-        return self._real[name]
+        return self.real[name]
 
 
 class World:
@@ -47,6 +52,7 @@ class World:
         self._namespaces: dict[int, _Namespace] = {}
         self._globals: list[tuple[str, dict[str, Any]]] = []
         self._cells: list[tuple[str, CellType]] = []
+        self._uncopied: list[tuple[str, Any]] = []
         for traced in everybody:
             self._copy_globals(traced)
             for name, cell in zip(traced.fixed.code.co_freevars, traced.cells, strict=True):
@@ -67,8 +73,8 @@ class World:
 
     def _copy_globals(self, traced: Traced) -> None:
         real = traced.function.__globals__
-        names = traced.globals_at_stake()
-        if not names:
+        names, objects = traced.globals_at_stake(), traced.objects_at_stake()
+        if not names and not objects and "globals" not in traced.names:
             return
         namespace = self._namespaces.setdefault(id(real), _Namespace(real))
         # Looked at by the interpreter, in the dict itself.
@@ -78,6 +84,28 @@ class World:
                 with _named(f"global variable {name}"):
                     namespace[name] = self._copier.copy(real[name])
             self._globals.append((name, real))
+        for name in sorted(objects - namespace.keys()):
+            made = self._copier.copy_if_possible(real[name], _MAX_OBJECT)
+            if made is not real[name]:
+                namespace[name] = made
+                self._globals.append((name, real))
+            else:
+                self._uncopied.append((name, real[name]))
+
+    def uncopied(self) -> list[tuple[str, Any]]:
+        """Name and object of all that stands for itself in the other run although it can change."""
+        return [*self._uncopied, *((type(value).__qualname__, value) for value in self._copier.uncopied)]
+
+    def check_copies(self) -> None:
+        """Raises NotCopiedError when a class leaves out of its copies what would then be a difference."""
+        for value, made in self._copier.by_own_rules:
+            try:
+                found = Comparison(self.counterparts, self.originals).first("", value, made)
+            except NotComparedError:
+                continue
+            if found is not None:
+                kind = type(value).__qualname__
+                raise NotCopiedError(f"the copy that {kind} makes of itself differs: {kind}{found.where}")
 
     def copied(self, what: str, value: Any) -> Any:
         """The copy of one argument."""
@@ -96,6 +124,12 @@ class World:
             yield name, content(cell), content(self._copier.cell(cell))
         for name, real in self._globals:
             yield name, real.get(name, MISSING), dict.get(self._namespaces[id(real)], name, MISSING)
+        known = {(id(real), name) for name, real in self._globals}
+        for namespace in self._namespaces.values():
+            # Bound through `globals()`; what the program's own run binds so is watched.
+            for name in namespace.keys() - {"__builtins__"}:
+                if (id(namespace.real), name) not in known:
+                    yield name, namespace.real.get(name, MISSING), namespace[name]
 
 
 class _named:  # noqa: N801  # a context manager that reads as a verb
