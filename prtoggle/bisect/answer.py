@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from prtoggle.bisect.confidence import confidence
-from prtoggle.bisect.conversation import NOTHING, Finding, Outcome
+from prtoggle.bisect.conversation import NOTHING, Finding, Outcome, judged_together
 from prtoggle.bisect.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -129,6 +129,13 @@ class Answer:
                 runs = [run for run in self.ledger.runs_of(toggles) if run.verdict is Verdict.UNKNOWN]
                 found[toggles] = runs[0].how if runs else self.ledger.refuse(toggles)
         return found
+
+    @property
+    def not_together(self) -> list[list[str]]:
+        """The pairs that go together, but of which no set that was judged holds both: they are in no end."""
+        asked = self.finding.asked
+        pairs = [pair for pair in self.space.apart() if not judged_together(asked, pair)]
+        return [self.space.ordered(pair) for pair in pairs]
 
     @property
     def undecided(self) -> list[str]:

@@ -39,7 +39,7 @@ class Finding:
     """What the search came to.
 
     `outcome` is "cause"; "agree" when the ends have one verdict; "unjudged" when the build as it is cannot be
-    judged; "nothing" when sets inside of an end that could not be judged were tested in vain.
+    judged; "nothing" when further sets were tested in vain: inside of the ends, and of pairs in no end.
     `asked` holds what was asked, in order; `located` how many tests it took until one toggle was left;
     `single` whether that toggle alone was the cause. `members` gives, for each toggle of the cause, the
     verdict without it.
@@ -103,6 +103,11 @@ def _assuming(
     return lambda asked: assumed.get(asked) or lookup(asked)
 
 
+def judged_together(asked: Mapping[ToggleSet, Known], toggles: ToggleSet) -> bool:
+    """Whether one of the sets that were asked holds all of these toggles, and could be judged."""
+    return any(toggles <= tested and known.verdict is not Verdict.UNKNOWN for tested, known in asked.items())
+
+
 class Talk:
     """One conversation: the sets that go together, what was asked, and the verdict of the build as it is."""
 
@@ -124,6 +129,10 @@ class Talk:
     def has_changed(self, known: Known) -> bool:
         """Whether that is the other verdict."""
         return known.verdict is self.base.opposite
+
+    def judged_together(self, toggles: ToggleSet) -> bool:
+        """Whether a set with all of them was tested and could be judged."""
+        return judged_together(self.asked, toggles)
 
     @property
     def tests(self) -> int:

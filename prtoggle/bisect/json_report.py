@@ -49,6 +49,7 @@ def document(
             {"reverted": space.ordered(toggles), "reason": reason}
             for toggles, reason in answer.unresolved.items()
         ],
+        "not_together": [] if found else answer.not_together,
         "table": [record.as_json() for record in (*answer.ledger.records, *answer.ledger.closings)],
     }
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prtoggle.bisect.apart import find_apart
 from prtoggle.bisect.conversation import NOTHING, Finding, Talk
 from prtoggle.bisect.inside import Inside
 from prtoggle.bisect.verdicts import Verdict
@@ -53,6 +54,8 @@ class _Search:
         if not doubtful:
             return Finding("agree", asked)
         found = yield from Inside(self._talk, doubtful, unmask=unmask).find()
+        if found is None and unmask:
+            found = yield from find_apart(self._talk)
         if found is None:
             return Finding("nothing", asked)
         return (yield from self._cause(found, found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,6 +66,24 @@ class Space:
         """Whether no two of them exclude each other."""
         return not any(pair <= toggles for pair in self.conflicts)
 
+    def grown(self, toggles: ToggleSet, line: Iterable[str]) -> ToggleSet:
+        """A maximal set that holds `toggles` (closed); those of `line` join in that order if they can."""
+        for other in line:
+            larger = toggles | self._closures[other]
+            if self.compatible(larger):
+                toggles = larger
+        return toggles
+
+    def apart(self) -> list[ToggleSet]:
+        """The pairs that can be reverted together, and that none of the `tops` holds."""
+        if len(self._largest) == 1:
+            return []
+        return [
+            frozenset(pair)
+            for pair in combinations(self.ordered(self.order), 2)
+            if not any(top.issuperset(pair) for top in self._largest) and self.compatible(self.close(pair))
+        ]
+
     def tops(self) -> list[ToggleSet]:
         """Maximal sets that can be reverted together; every toggle is in one of them.
 
@@ -80,12 +99,9 @@ class Space:
         for first in line:
             if first in covered:
                 continue
-            top = self._closures[first]
             # Toggles that no set holds yet go before those that have been in one.
-            for other in sorted(line, key=lambda toggle_id: toggle_id in covered):
-                larger = top | self._closures[other]
-                if self.compatible(larger):
-                    top = larger
+            fresh_first = sorted(line, key=lambda toggle_id: toggle_id in covered)
+            top = self.grown(self._closures[first], fresh_first)
             found.append(top)
             covered |= top
         return found

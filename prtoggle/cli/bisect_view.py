@@ -226,12 +226,23 @@ def _no_cause(answer: Answer, commits: Commits | None) -> Iterable[Line]:
             told = ", ".join(f"{failed} of {runs}" for failed, runs in rates)
             yield f"  the ends fail at different rates ({told}); one failing run makes a set fail", "yellow"
     else:
-        yield f"no cause: among these {what}, no set that could be judged changes the verdict", "yellow"
+        yield f"no cause: among these {what}, none of the sets that were tested changes the verdict", "yellow"
+    yield from _not_together(answer)
     if commits is not None and answer.base is Verdict.PASS:
         yield "  the command passes on the bad build: is it the command that shows the regression?", "yellow"
     ran = answer.ledger.ever(answer.space.order, "reached")
     if not answer.nobody_reported:
         yield f"  {len(ran)} of {len(answer.space.order)} toggles had their code run by the command", ""
+
+
+def _not_together(answer: Answer) -> Iterable[Line]:
+    pairs = answer.not_together
+    if not pairs:
+        return
+    told = ", ".join(" and ".join(pair) for pair in pairs[:_LISTED])
+    more = f", and {counted(len(pairs) - _LISTED, 'pair')} more" if len(pairs) > _LISTED else ""
+    tested = "; --unmask tests such pairs" if answer.outcome == "agree" else ""
+    yield f"  never reverted together, as no far end holds both: {told}{more}{tested}", "yellow"
 
 
 def _doubts(answer: Answer) -> Iterable[Line]:

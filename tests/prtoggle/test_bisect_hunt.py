@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from prtoggle.bisect.answer import Answer
 from prtoggle.bisect.command_files import command_digests
@@ -24,6 +26,7 @@ from prtoggle.bisect.refusals import BisectError, StaleStateError
 from prtoggle.bisect.space import Space
 from prtoggle.bisect.state_file import Plan, StateFile
 from prtoggle.bisect.verdicts import Rules, Verdict
+from prtoggle.cli.bisect_view import print_answer
 from prtoggle.spec import Edit, Patch, Toggle
 
 if TYPE_CHECKING:
@@ -326,6 +329,28 @@ def test_what_is_wrong_with_a_run_ends_the_search():
 
     with pytest.raises(BisectError, match="cannot start app"):
         hunt(Broken(fails_with("t1")))
+
+
+def test_pairs_that_were_never_tested_together_are_named():
+    ids = ("t1", "t2", "t3", "t4")
+    space = Space(ids, {}, {frozenset(("t1", "t2")), frozenset(("t3", "t4"))})
+    answers = {}
+    for unmask in (False, True):
+        ledger = Ledger(1, {NOTHING, *space.tops()})
+        orders = Orders(("app",), dict.fromkeys(ids, ""), Rules())
+        finding = Hunt(space, ledger, orders, FakePool(lambda _toggles: PASS), unmask=unmask).run()
+        answers[unmask] = Answer(finding, space, {}, ledger)
+        assert document(answers[unmask], ("app",), ("", ""))["not_together"] == answers[unmask].not_together
+    assert answers[False].not_together == [["t1", "t4"], ["t2", "t3"]]
+    assert answers[True].not_together == []
+    out = Console(record=True, width=200, file=io.StringIO())
+    print_answer(out, answers[False], ("", ""), None)
+    text = out.export_text()
+    assert "never reverted together, as no far end holds both: t1 and t4, t2 and t3; --unmask tests" in text
+    print_answer(out, answers[True], ("", ""), None)
+    text = out.export_text()
+    assert "none of the sets that were tested changes the verdict" in text
+    assert "together" not in text
 
 
 # The state file

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prtoggle.bisect.conversation import NOTHING, Finding, Known, replay, upcoming
+from prtoggle.bisect.conversation import NOTHING, Finding, Known, judged_together, replay, upcoming
 from prtoggle.bisect.search import search
 from prtoggle.bisect.space import Space
 from prtoggle.bisect.verdicts import Verdict
@@ -215,6 +215,43 @@ def test_a_masked_cause_is_found_when_asked_for_and_the_ends_are_told_to_agree_o
     found, ran = find(Space(SIXTY), masked, unmask=True)
     assert found.cause == {"t7"}
     assert len(ran) <= 2 * 60
+
+
+#: t0 to t2 require the next one, t4 and t5 exclude each other, and so do t6 and t2: no end holds t0 and t5.
+APART = Space(
+    SIXTY[:8],
+    {"t0": ["t1"], "t1": ["t2"]},
+    {frozenset(("t4", "t5")), frozenset(("t6", "t2"))},
+)
+
+
+def test_a_pair_that_no_end_holds_is_tested_on_request():
+    pairs = [frozenset(pair) for pair in itertools.combinations(APART.order, 2)]
+    possible = [pair for pair in pairs if APART.compatible(APART.close(pair))]
+    assert APART.apart() == [pair for pair in APART.apart() if pair in possible]
+    assert {pair for pair in possible if not any(pair <= top for top in APART.tops())} == set(APART.apart())
+    assert APART.apart()
+    for pair in possible:
+        found, _ = find(APART, fails_with(*pair), unmask=True)
+        assert found.cause == APART.close(pair)
+        check_minimal(found, APART, fails_with(*pair))
+        if pair in APART.apart():
+            assert find(APART, fails_with(*pair))[0].outcome == "agree"
+
+
+@pytest.mark.parametrize(("size", "left"), [(3, 0), (10, 70)])
+def test_the_pairs_that_no_end_holds_are_tested_as_long_as_they_are_few(size, left):
+    """One of `size` goes with one of `size` others: each end is a pair."""
+    sides = SIXTY[:size], SIXTY[size : 2 * size]
+    clashes = {frozenset(pair) for side in sides for pair in itertools.combinations(side, 2)}
+    space = Space(SIXTY[: 2 * size], {}, clashes)
+    found, ran = find(space, lambda _toggles: PASS, unmask=True)
+
+    assert found.outcome == "nothing"
+    assert len(space.apart()) == size * size - size
+    untested = [pair for pair in space.apart() if not judged_together(found.asked, pair)]
+    assert untested == [pair for pair in space.apart() if pair not in ran]
+    assert len(untested) == left
 
 
 def test_a_mask_inside_of_the_search_does_not_mislead_it():
