@@ -15,6 +15,7 @@ class Drift(StrEnum):
     """How today's code differs from the code that the toggle was last known to fit."""
 
     NOT_LOCKED = "not locked"
+    UNREADABLE = "not readable"
     UNCHANGED = "unchanged"
     REFLOWED = "reflowed"
     MOVED = "target moved"

@@ -12,7 +12,8 @@ from prtoggle.drift.governed import creep
 from prtoggle.drift.healed_patch import merged_patch, same_definition
 from prtoggle.drift.locked_code import Today, named_definition, reverted_text
 from prtoggle.drift.merging import Merged, changes, merge_lines, same_lines
-from prtoggle.errors import PrToggleError
+from prtoggle.drift.moved_constant import is_constant, look_for_constant
+from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
@@ -39,8 +40,24 @@ def classify(
         why = "the spec was changed since it was locked; `check --update` locks it anew once it fits"
         return PatchDrift(patch.target, Drift.SPEC_CHANGED, why)
     lost = Lost(toggle, patch, locked, reverted)
+    if not _is_readable(patch, around):
+        why = "its module is no valid Python today, so there is nothing to compare"
+        return PatchDrift(patch.target, Drift.UNREADABLE, why)
     today = _today(patch, locked, around)
-    return look_elsewhere(lost, around) if today is None else _compared(lost, today, check, around)
+    if today is not None:
+        return _compared(lost, today, check, around)
+    return look_for_constant(lost, around) if is_constant(lost) else look_elsewhere(lost, around)
+
+
+def _is_readable(patch: Patch, around: Surroundings) -> bool:
+    """Whether the target's module, where there is one, is source that can be parsed."""
+    try:
+        around.cache.get(around.cache.resolve(patch.target))
+    except UnsupportedTargetError:
+        return False
+    except PrToggleError:
+        pass
+    return True
 
 
 def _compared(lost: Lost, today: Today, check: PatchCheck, around: Surroundings) -> PatchDrift:

@@ -100,3 +100,31 @@ def test_a_text_that_is_nearly_the_same_is_evidence(became, today, drift):
 )
 def test_a_test_folder_is_no_new_home(module, wanted):
     assert is_test_module(module) is wanted
+
+
+def test_a_module_that_cannot_be_parsed_is_not_said_to_lack_the_fix(became):
+    judged = became(
+        spec("pk.m.save", "n = max(n, 1)", "pass"), {"pk/m.py": SAVE}, {"pk/m.py": "def save(p:\n"}
+    )
+    assert judged.drifts[0].drift is Drift.UNREADABLE
+    assert judged.is_finding
+    assert judged.check.status == "unsupported"
+    assert "no valid Python" in judged.check.patches[0].message
+    assert not judged.healed
+
+
+@pytest.mark.parametrize(
+    ("today", "drift", "healed"),
+    [
+        ({"pk/m.py": "from pk.c import L\n", "pk/c.py": "L = 5\n"}, Drift.MOVED, "pk.c.L"),
+        ({"pk/m.py": "from .c import L\n", "pk/c.py": "L = 5\n"}, Drift.MOVED, "pk.c.L"),
+        ({"pk/m.py": "from pk.c import L\n", "pk/c.py": "L = 6\n"}, Drift.MOVED, ""),
+        ({"pk/m.py": "", "pk/c.py": "L = 5\n"}, Drift.GONE, ""),
+        ({"pk/m.py": ""}, Drift.GONE, ""),
+    ],
+)
+def test_a_constant_is_looked_for_where_its_module_has_it_from(became, today, drift, healed):
+    judged = became(spec("pk.m.L", "L = 5", "L = 1"), {"pk/m.py": "L = 5\n"}, today)
+    (found,) = judged.drifts
+    assert (found.drift, found.healed.target if found.healed else "") == (drift, healed)
+    assert bool(found.decision) is not bool(healed)
