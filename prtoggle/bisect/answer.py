@@ -113,9 +113,9 @@ class Answer:
 
     @property
     def certainty(self) -> Certainty | None:
-        """How sure the passing sets are; None without repeated runs, or when no end fails."""
+        """How sure the passing sets of a cause are; None without repeated runs, or when no end fails."""
         failing = next((end for end, verdict in self.ends.items() if verdict is Verdict.FAIL), None)
-        if self.ledger.repeat == 1 or failing is None:
+        if self.ledger.repeat == 1 or failing is None or self.outcome != "cause":
             return None
         passed = sum(known.verdict is Verdict.PASS for known in self.finding.asked.values())
         return Certainty(self.ledger.repeat, *self.ledger.failures(failing), passed)

@@ -102,7 +102,7 @@ class ModuleTexts:
 
 
 def choose(catalog: Catalog, selection: str, excluded: Iterable[str] = ()) -> Candidates:
-    """The candidates of `--toggles`: "all", or a comma list of ids and tag:NAME.
+    """The candidates of `--toggles`: "all", or a comma list of ids and tag:NAME; `excluded` are such items.
 
     Raises UnknownToggleError for an id that no catalogue has, BisectError for a tag that no toggle has, for
     an empty choice, and for a toggle that was asked for by name and cannot be reverted.
@@ -118,7 +118,7 @@ def choose(catalog: Catalog, selection: str, excluded: Iterable[str] = ()) -> Ca
             toggle = catalog.get(item)
             named.append(toggle.id)
             chosen[toggle.id] = toggle
-    out = {toggle.id for toggle in catalog.select(excluded)}
+    out = _excluded(catalog, excluded)
     chosen = {toggle_id: toggle for toggle_id, toggle in chosen.items() if toggle_id not in out}
     if not chosen:
         raise BisectError(f"--toggles {selection} leaves no toggle to search; see `prtoggle list`")
@@ -170,6 +170,14 @@ def gather(
         tuple(toggle_id for toggle_id in fit if toggle_id not in chosen),
         texts,
     )
+
+
+def _excluded(catalog: Catalog, items: Iterable[str]) -> set[str]:
+    """The ids of the toggles that stay out: those that are named, and those with a tag."""
+    listed = list(items)
+    named = catalog.select(item for item in listed if not item.startswith(TAG))
+    tags = [item.removeprefix(TAG) for item in listed if item.startswith(TAG)]
+    return {toggle.id for toggle in (*named, *(toggle for tag in tags for toggle in _tagged(catalog, tag)))}
 
 
 def _tagged(catalog: Catalog, tag: str) -> list[Toggle]:

@@ -102,9 +102,25 @@ class StateFile:
         return records
 
     def check(self) -> None:
-        """Raise BisectError when the file cannot be written; nothing is written yet."""
+        """Raise BisectError when the file cannot be written, or is another's; nothing is written yet."""
         if self.path.is_dir() or not os.access(self.path.absolute().parent, os.W_OK):
             raise BisectError(f"--state {self.path}: a file cannot be written there")
+        if self.path.exists() and not self._may_be_replaced():
+            raise BisectError(
+                f"{self.path} is not a state file of `prtoggle bisect`, and would be written over: name "
+                "another one with --state"
+            )
+
+    def _may_be_replaced(self) -> bool:
+        """Whether the file that is there is a state, of whatever search, or empty."""
+        if not self.path.is_file():
+            return False
+        try:
+            text = self.path.read_text(encoding="utf-8")
+            document = json.loads(text or "{}")
+        except (OSError, ValueError):
+            return False
+        return not text or (isinstance(document, dict) and {"version", "plan", "runs"} <= document.keys())
 
     def add(self, record: RunRecord) -> None:
         """Write the file with one more run; whoever reads it sees the old state or the new one."""
@@ -113,7 +129,7 @@ class StateFile:
 
     def _write(self) -> None:
         document = {"version": FORMAT_VERSION, "plan": self.plan.as_json(), "runs": self._runs}
-        new = self.path.with_name(f"{self.path.name}.new")
+        new = self.path.with_name(f"{self.path.name}.prtoggle-new")
         try:
             with new.open("w", encoding="utf-8") as file:
                 json.dump(document, file, indent=1)

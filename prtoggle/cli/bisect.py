@@ -74,7 +74,7 @@ class Settings:
 @click.command("bisect", cls=RunsCommand)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option("--toggles", default=EVERYTHING, help="all, or a comma list of ids and tag:NAME.")
-@click.option("--except", "excluded", default="", metavar="IDS", help="Toggles that stay out of it.")
+@click.option("--except", "excluded", default="", metavar="LIST", help="Ids and tag:NAME that stay out.")
 @click.option("--good", metavar="REV", help="Search the commits after REV instead of a catalogue.")
 @click.option("--bad", metavar="REV", help="With --good: up to REV, the build that is here; default: HEAD.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Runs of each set, for flaky commands.")

@@ -11,6 +11,9 @@ import time
 
 import pytest
 
+from prtoggle.bisect.candidates import choose
+from prtoggle.bisect.refusals import BisectError
+from prtoggle.catalog import Catalog
 from prtoggle.cli import main
 from tests.prtoggle.programs import ROOT
 from tests.prtoggle.toggle_history import (
@@ -315,6 +318,7 @@ WRONG = {
     "an unknown tag": (("--toggles", "tag:sizing"), "no toggle has the tag 'sizing'; there are no tags"),
     "an unknown id": (("--toggles", "1060"), "there is no toggle 1060 in"),
     "an id that is none": (("--toggles", "10 60"), "is not a toggle id"),
+    "an unknown tag to leave out": (("--except", "tag:sizing"), "no toggle has the tag 'sizing'"),
     "nothing to search": (("--toggles", "1001", "--except", "1001"), "leaves no toggle to search"),
     "an empty list": (("--toggles", ","), "leaves no toggle to search"),
     "an unknown exception": (("--except", "1060"), "there is no toggle 1060 in"),
@@ -385,6 +389,29 @@ def test_outputs_are_kept_on_request(search, tmp_path):
     assert [path.name for path in logs] == [f"run-{number:03}.log" for number in range(1, len(logs) + 1)]
     assert len(logs) == search.answer()["runs"] + search.answer()["closing"]
     assert "NeedsFixes" in logs[1].read_text()
+
+
+def test_a_tag_chooses_what_is_searched_and_what_is_not(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "bsx_tagged.py").write_text("def f():\n    return 1\n")
+    catalogue = tmp_path / "toggles"
+    catalogue.mkdir()
+    for number, tags in enumerate(("[a]", "[a, b]", "[b]")):
+        edits = "[{match: return 1, replacement: return 2}]"
+        text = f"tags: {tags}\npatches: [{{target: bsx_tagged.f, edits: {edits}}}]\n"
+        (catalogue / f"t{number}.yaml").write_text(text)
+    catalog = Catalog.discover(tmp_path, {"PRTOGGLE_PATH": str(catalogue)})
+
+    def searched(selection: str, excluded: list[str]) -> set[str]:
+        toggles = {toggle.id for toggle in catalog.project_toggles()}
+        assert toggles == {"t0", "t1", "t2"}
+        return set(choose(catalog, selection, excluded).toggles)
+
+    assert searched("all", ["tag:b"]) == {"t0"}
+    assert searched("tag:a", ["t1"]) == {"t0"}
+    assert searched("all", ["tag:b", "t1"]) == {"t0"}
+    with pytest.raises(BisectError, match="no toggle has the tag 'c'"):
+        searched("all", ["tag:c"])
 
 
 # A range of commits

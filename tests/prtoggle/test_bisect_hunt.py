@@ -7,6 +7,7 @@ import json
 import os
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,7 +32,6 @@ from prtoggle.spec import Edit, Patch, Toggle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from prtoggle.bisect.one_run import Job
 
@@ -282,6 +282,14 @@ def test_a_set_fails_with_its_first_failing_run_and_passes_after_all(tmp_path):
     assert (sure.failed, sure.runs, sure.passed) == (5, 5, 1)
 
 
+def test_no_confidence_is_stated_without_a_cause():
+    draw = random.Random(1)
+    answer = hunt(FakePool(lambda _toggles: FAIL if draw.random() < 0.5 else PASS), ("t0", "t1"), repeat=8)
+    assert answer.outcome == "agree"
+    assert answer.certainty is None
+    assert document(answer, ("app",), ("", ""))["confidence"] is None
+
+
 def test_no_confidence_is_stated_for_single_runs():
     assert hunt(FakePool(fails_with("t1"))).certainty is None
 
@@ -462,6 +470,26 @@ def test_a_file_that_is_none_of_ours_is_refused_and_stays(tmp_path, text):
     with pytest.raises(BisectError, match="is not a state file"):
         StateFile(path, PLAN).resume()
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["my notes", "[]", '{"version": 1, "runs": []}', "\xff", " "])
+def test_a_file_that_is_none_of_ours_is_not_written_over(tmp_path, text):
+    path = tmp_path / "precious.txt"
+    path.write_text(text, encoding="latin-1")
+    before = path.read_bytes()
+    with pytest.raises(BisectError, match=r"precious.txt is not a state file .* name another one"):
+        StateFile(path, PLAN).check()
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_state_of_any_search_and_an_empty_file_may_be_written_over(tmp_path):
+    StateFile(written(tmp_path).path, replace(PLAN, folder="/here")).check()
+    empty = tmp_path / "empty"
+    empty.touch()
+    StateFile(empty, PLAN).check()
+    with pytest.raises(BisectError, match="is not a state file"):
+        StateFile(Path(os.devnull), PLAN).check()
 
 
 def test_a_file_of_another_format_is_refused(tmp_path):
