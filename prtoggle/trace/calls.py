@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from prtoggle.trace.outcomes import Outcome
+
 #: The handlers, by the number in the function's code; entries stay, as functions may.
-HANDLERS: list[Callable[[tuple[Any, ...], dict[str, Any]], Any]] = []
+HANDLERS: list[Callable[[tuple[Any, ...], dict[str, Any]], Outcome]] = []
 
 
-_FRAMES: Final = 3
+_FRAMES: Final = 4
 #: Frames that stand between a caller and the variant that it calls, in the shortest case.
 frames = _FRAMES
 
 
-def _call(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
     return HANDLERS[number](args, kwargs)
 
 
 #: Answers one call of a traced function; looked up by each call anew.
-call: Callable[[int, tuple[Any, ...], dict[str, Any]], Any] = _call
+call: Callable[[int, tuple[Any, ...], dict[str, Any]], Outcome] = _call
 
 
 def keep_out_of(dynamo: Any) -> None:

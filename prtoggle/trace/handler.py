@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.trace import calls, randomness
@@ -14,14 +12,15 @@ from prtoggle.trace.copying import NotCopiedError
 from prtoggle.trace.differences import Difference
 from prtoggle.trace.ledger import Finding
 from prtoggle.trace.muted import muted
+from prtoggle.trace.outcomes import Outcome, outcome_of
 from prtoggle.trace.shared import first_changed, put_back
 from prtoggle.trace.shared_things import watches
 from prtoggle.trace.shortening import shorten
+from prtoggle.trace.whereabouts import here, world_here
 from prtoggle.trace.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import FunctionType
 
     from prtoggle.trace.ledger import Ledger
     from prtoggle.trace.traced import Traced
@@ -30,20 +29,6 @@ if TYPE_CHECKING:
 _ROOM: Final = 300
 #: Ends of the program, or of a run of it, which no second run is to follow.
 _INTERRUPTIONS: Final = (KeyboardInterrupt, GeneratorExit)
-
-
-class _Here(threading.local):
-    """What this thread is doing."""
-
-    #: The world of the other run that the thread is in.
-    world: World | None = None
-    #: Whether values of the program are being copied, compared or told.
-    is_looking = False
-    #: Frames that the recursion limit is too high by.
-    owed = 0
-
-
-_here = _Here()
 
 
 class _deeper:  # noqa: N801  # a context manager that reads as an adverb
@@ -59,12 +44,12 @@ class _deeper:  # noqa: N801  # a context manager that reads as an adverb
 
     def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
         try:
-            sys.setrecursionlimit(sys.getrecursionlimit() - self._frames - _here.owed)
-            _here.owed = 0
+            sys.setrecursionlimit(sys.getrecursionlimit() - self._frames - here.owed)
+            here.owed = 0
         except RecursionError:
             # The stack has grown to what the limit was: the program is at its end, but for a few frames. What
             # could not be taken back is, once the stack has become smaller.
-            _here.owed += self._frames
+            here.owed += self._frames
             if kind is None:
                 raise
 
@@ -73,30 +58,11 @@ class _deeper:  # noqa: N801  # a context manager that reads as an adverb
 def _looking() -> Iterator[None]:
     """Values of the program are copied, compared or told in the block, which needs room of its own."""
     with _deeper(_ROOM):
-        _here.is_looking = True
+        here.is_looking = True
         try:
             yield
         finally:
-            _here.is_looking = False
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a call came to: a result, or an exception."""
-
-    result: Any = None
-    error: BaseException | None = None
-
-    @property
-    def text(self) -> str:
-        """The outcome in one line."""
-        return shorten(self.result) if self.error is None else f"raises {shorten(self.error)}"
-
-    def given(self) -> Any:
-        """The result; or raises the exception."""
-        if self.error is not None:
-            raise self.error
-        return self.result
+            here.is_looking = False
 
 
 class Handler:
@@ -112,33 +78,28 @@ class Handler:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
 
-    def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result that the program goes on with."""
+    def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
+        """What the program goes on with."""
         with _deeper(calls.frames):
-            if _here.world is not None:
+            world = world_here()
+            if world is not None:
                 # The other run calls a function of the same toggles: it is the other variant there too.
-                return _here.world.function(self._traced)(*args, **kwargs)
-            if _here.is_looking:
+                return outcome_of(world.function(self._traced), args, kwargs)
+            if here.is_looking:
                 # A class of the program calls a traced function for being copied or compared.
-                return self._traced.own_function()(*args, **kwargs)
+                return outcome_of(self._traced.own_function(), args, kwargs)
             return self._compared(args, kwargs)
 
-    def _compared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _compared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
         with _looking():
             number = self._ledger.begin()
             own = self._traced.own_function()
             call = self._prepared(number, args, kwargs)
-        if call is None:
-            with _deeper(1):
-                return own(*args, **kwargs)
-        with _deeper(2):
-            outcome = call.run(own, args, kwargs)
-            self._settle(call, number, outcome)
-        try:
-            return outcome.given()
-        finally:
-            # A traceback holds this frame, and with it everything that was copied.
-            del outcome, call
+        with _deeper(1):
+            outcome = outcome_of(own, args, kwargs)
+            if call is not None:
+                self._settle(call, number, outcome)
+        return outcome
 
     def _prepared(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
         """The call with everything copied; None, and counted, when it is not to be compared."""
@@ -216,13 +177,6 @@ class _Call:
         self._random = randomness.saved()
         self._drawn: Difference | None = None
 
-    def run(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
-        """The outcome of one run."""
-        try:
-            return Outcome(function(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001  # told, and raised again by the caller
-            return Outcome(error=_without_frame(error))
-
     def shared_change(self) -> str | None:
         """What the program's own run changed that the other run would share."""
         return first_changed(self._watches)
@@ -238,12 +192,12 @@ class _Call:
         named = dict(zip(self._keywords, self._copies[self._positional :], strict=True))
         after = randomness.saved()
         randomness.put_back(self._random)
-        _here.world = self._world
+        here.world = self._world
         try:
             with muted(), _deeper(2):
-                return self.run(self._world.function(self._traced), copies, named)
+                return outcome_of(self._world.function(self._traced), copies, named)
         finally:
-            _here.world = None
+            here.world = None
             self._drawn = randomness.difference(after, randomness.saved())
             randomness.put_back(after)
 
@@ -267,13 +221,6 @@ def _outcomes(comparison: Comparison, ours: Outcome, theirs: Outcome) -> Differe
     if ours.error is not None:
         return comparison.first("exception", ours.error, theirs.error)
     return comparison.first("result", ours.result, theirs.result)
-
-
-def _without_frame(error: BaseException) -> BaseException:
-    """The exception with a traceback that begins in the function itself, not in what called it here."""
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
-    return error
 
 
 def _names(traced: Traced, count: int, kwargs: dict[str, Any]) -> list[str]:

@@ -7,26 +7,27 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from prtoggle.trace.whereabouts import world_here
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 class _Muted:
-    """A stream that drops what one thread writes; other threads, and everything else, reach the real one."""
+    """A stream that drops what the other run writes; all else reaches the real one."""
 
     def __init__(self, stream: Any) -> None:
         self._prtoggle_stream = stream
-        self._prtoggle_thread = threading.get_ident()
 
     def write(self, text: Any) -> Any:
-        """Write, unless the muted thread does."""
-        if threading.get_ident() == self._prtoggle_thread:
+        """Write, unless the other run does."""
+        if world_here() is not None:
             return len(text)
         return self._prtoggle_stream.write(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write, unless the muted thread does."""
-        if threading.get_ident() != self._prtoggle_thread:
+        """Write, unless the other run does."""
+        if world_here() is None:
             self._prtoggle_stream.writelines(lines)
 
     def __getattr__(self, name: str) -> Any:
@@ -35,7 +36,7 @@ class _Muted:
 
 @contextlib.contextmanager
 def muted() -> Iterator[None]:
-    """Drops what this thread writes to `sys.stdout` and `sys.stderr` in the block."""
+    """Drops what the other run, with its threads, writes to `sys.stdout` and `sys.stderr` in the block."""
     before = {name: getattr(sys, name) for name in ("stdout", "stderr")}
     ours = {name: _Muted(stream) for name, stream in before.items() if stream is not None}
     for name, stream in ours.items():

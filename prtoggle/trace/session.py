@@ -18,6 +18,7 @@ from prtoggle.trace.handler import Handler
 from prtoggle.trace.ledger import Ledger
 from prtoggle.trace.traced import Traced
 from prtoggle.trace.trampoline import trampoline
+from prtoggle.trace.whereabouts import follow_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,6 +63,7 @@ class TraceSession:
             module = sys.modules.get(name)
             if module is not None:
                 self._trace(module)
+        follow_threads()
         after_load.watch(_COMPILER, keep_out_of)
         if _COMPILER in sys.modules:
             keep_out_of(sys.modules[_COMPILER])

@@ -31,7 +31,11 @@ def trampoline(code: CodeType, number: int, *, bound: bool) -> CodeType:
         f"def around({names}):\n def function({signature}):\n"
         "  from prtoggle.trace.calls import call as _prtoggle_call\n"
         f"{mention}"
-        f"  return _prtoggle_call({number}, ({positional}), {{{named}}})\n"
+        f"  _prtoggle_outcome = _prtoggle_call({number}, ({positional}), {{{named}}})\n"
+        "  if _prtoggle_outcome.error is None: return _prtoggle_outcome.result\n"
+        # Raised here, and not on the way: tracebacks show none of the frames in between.
+        "  try: raise _prtoggle_outcome.error\n"
+        "  finally: del _prtoggle_outcome\n"
     )
     tree = ast.parse(text)
     for node in ast.walk(tree):
