@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prtoggle.bisect.answer import Answer
-    from prtoggle.bisect.range_toggles import Commits
+    from prtoggle.bisect.range_toggles import Commits, LeftCommit
 
 FORMAT_VERSION: Final = 1
 
@@ -25,10 +25,8 @@ def document(
         "outcome": answer.outcome,
         "searched": list(space.order),
         "left_out": [{"id": item.id, "reason": item.reason} for item in answer.left_out],
-        "commits_left_out": [
-            {"commit": item.sha, "subject": item.subject, "reason": item.reason}
-            for item in (commits.left_out if commits else ())
-        ],
+        "commits_left_out": _told(commits.left_out) if commits else [],
+        "commits_searched_in_part": _told(commits.partly) if commits else [],
         "ends": [
             {"reverted": space.ordered(toggles), "verdict": verdict.value}
             for toggles, verdict in answer.ends.items()
@@ -52,6 +50,10 @@ def document(
         "not_together": [] if found else answer.not_together,
         "table": [record.as_json() for record in (*answer.ledger.records, *answer.ledger.closings)],
     }
+
+
+def _told(commits: Sequence[LeftCommit]) -> list[dict[str, str]]:
+    return [{"commit": item.sha, "subject": item.subject, "reason": item.reason} for item in commits]
 
 
 def _member(answer: Answer, toggle_id: str, commits: Commits | None) -> dict[str, Any]:

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prtoggle.forge.git_history import Repository
+    from prtoggle.forge.range_drafts import RangeDraft
     from prtoggle.spec import Toggle
 
 
 class LeftCommit(NamedTuple):
-    """A commit of the range that is not searched, and the reason."""
+    """A commit of the range that is not searched, or in part only, and the reason."""
 
     sha: str
     subject: str
@@ -28,7 +29,8 @@ class LeftCommit(NamedTuple):
 class Commits:
     """A range: what can be searched, by id, which commit each toggle is, and what cannot.
 
-    `changed` says whether the work tree has changes that are in no commit.
+    `partly` are commits with a toggle that leaves a part of what they changed in force. `changed` says whether
+    the work tree has changes that are in no commit.
     """
 
     good: str
@@ -37,6 +39,7 @@ class Commits:
     shas: Mapping[str, str]
     left_out: tuple[LeftCommit, ...]
     changed: bool
+    partly: tuple[LeftCommit, ...] = ()
 
 
 def commits_between(repository: Repository, good: str, bad: str) -> Commits:
@@ -56,10 +59,13 @@ def commits_between(repository: Repository, good: str, bad: str) -> Commits:
     toggles: dict[str, Toggle] = {}
     shas: dict[str, str] = {}
     left: list[LeftCommit] = []
+    partly: list[LeftCommit] = []
     for entry in drafts_since(repository, first.sha, last.sha):
         if entry.id:
             toggles[entry.id] = load_text(entry.text, f"{entry.id}.yaml", default_id=entry.id)
             shas[entry.id] = entry.commit.sha
+            if stays := _in_force(entry):
+                partly.append(LeftCommit(entry.commit.sha, entry.commit.subject, f"stays in force: {stays}"))
         else:
             left.append(LeftCommit(entry.commit.sha, entry.commit.subject, _one_line(entry.reason)))
     merges = repository.git("log", "--merges", "--format=%H%x00%s", f"{first.sha}..{last.sha}").splitlines()
@@ -74,7 +80,14 @@ def commits_between(repository: Repository, good: str, bad: str) -> Commits:
             else f"there is no commit between {good} and {bad}"
         )
     changed = bool(repository.git("status", "--porcelain", "--untracked-files=no").strip())
-    return Commits(first.sha, last.sha, toggles, shas, tuple(left), changed)
+    return Commits(first.sha, last.sha, toggles, shas, tuple(left), changed, tuple(partly))
+
+
+def _in_force(entry: RangeDraft) -> str:
+    """What of the commit is there in the runs without it, too: statements, and modules that it added."""
+    assert entry.draft is not None
+    added = [f"the module {file.path_after}" for file in entry.draft.fix.files if file.before is None]
+    return _one_line(", ".join([*entry.draft.leaves, *added]))
 
 
 def _one_line(text: str) -> str:

@@ -294,6 +294,8 @@ def _not_searched(answer: Answer, commits: Commits | None) -> Iterable[Line]:
         yield f"not searched: {item.id}: {item.reason}", "yellow"
     if commits is None:
         return
+    for commit in commits.partly:
+        yield f"not searched in full: {commit.sha[:9]} {commit.subject}: {commit.reason}", "yellow"
     alike: dict[str, list[LeftCommit]] = {}
     for commit in commits.left_out:
         # What a reason begins with is the file or the name that it is about.

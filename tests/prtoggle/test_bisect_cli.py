@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import signal
@@ -10,11 +11,20 @@ import sys
 import time
 
 import pytest
+from rich.console import Console
 
-from prtoggle.bisect.candidates import choose
+from prtoggle.bisect.answer import Answer
+from prtoggle.bisect.candidates import choose, gather
+from prtoggle.bisect.conversation import NOTHING, Finding, Known
+from prtoggle.bisect.json_report import document
+from prtoggle.bisect.range_toggles import commits_between
+from prtoggle.bisect.records import Ledger, RunRecord
 from prtoggle.bisect.refusals import BisectError
+from prtoggle.bisect.verdicts import Verdict
 from prtoggle.catalog import Catalog
 from prtoggle.cli import main
+from prtoggle.cli.bisect_view import print_answer
+from prtoggle.forge.git_history import Repository
 from tests.prtoggle.programs import ROOT
 from tests.prtoggle.toggle_history import (
     COMMITS,
@@ -451,6 +461,51 @@ def test_a_range_of_200_commits_is_searched_without_a_catalogue(history, tmp_pat
     assert [done.returncode for done in statuses] == [1, 0]
     status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True)
     assert status.stdout == ""
+
+
+def test_what_stays_in_force_of_a_commit_is_told_as_not_searched_in_full(tmp_path, monkeypatch):
+    root = tmp_path / "repository"
+    (root / "bsx_part").mkdir(parents=True)
+    environ = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
+    for name, value in {**environ, "GIT_COMMITTER_EMAIL": "a@b"}.items():
+        monkeypatch.setenv(name, value)
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True)
+
+    def commit(subject: str, **modules: str) -> None:
+        for name, text in modules.items():
+            (root / "bsx_part" / f"{name}.py").write_text(text)
+        git("add", "-A")
+        git("commit", "-qm", subject)
+
+    code = "def f(x):\n    return x\n\n\ndef g(x):\n    return x\n"
+    git("init", "-q", "-b", "main")
+    commit("Begin", __init__="", m=code)
+    git("tag", "good")
+    code = code.replace("return x\n\n", "return x + 1\n\n")
+    commit("Add a plug (#1)", plug="print()\n", m=code)
+    commit("Change g (#2)", m=code.replace("(x):\n    return x\n", "(x):\n    return x + 2\n"))
+    commits = commits_between(Repository(root), "good", "HEAD")
+
+    assert list(commits.toggles) == ["1", "2"]
+    assert [(item.subject, item.reason) for item in commits.partly] == [
+        ("Add a plug (#1)", "stays in force: the module bsx_part/plug.py")
+    ]
+    monkeypatch.syspath_prepend(root)
+    candidates = gather(commits.toggles)
+    ledger = Ledger(1, ())
+    ledger.add(RunRecord((), Verdict.UNKNOWN, "", 125, 0.1))
+    known = Known(Verdict.UNKNOWN)
+    answer = Answer(Finding("unjudged", {NOTHING: known}), candidates.space, candidates.toggles, ledger)
+    out = Console(record=True, width=200, file=io.StringIO())
+    print_answer(out, answer, ("", ""), commits)
+    sha = commits.shas["1"]
+    told = f"not searched in full: {sha[:9]} Add a plug (#1): stays in force: the module bsx_part/plug.py"
+    assert told in out.export_text()
+    assert [
+        item["commit"] for item in document(answer, (), ("", ""), commits)["commits_searched_in_part"]
+    ] == [sha]
 
 
 @pytest.mark.parametrize(
