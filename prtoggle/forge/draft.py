@@ -282,8 +282,10 @@ def _conflict(merged: Merged) -> str:
     gone, came = _only(conflict.base, conflict.ours), _only(conflict.ours, conflict.base)
     if gone and came:
         what = f"what the fix made {gone!r} now reads {came!r}"
+    elif came:
+        what = f"{came!r} was put in among them"
     else:
-        what = f"{came!r} was put in among them" if came else f"what the fix made {gone!r} is gone"
+        what = f"what the fix made {gone!r} is gone" if gone else "their indentation, order or number changed"
     return f"was changed later on the fix's own lines: {what}"
 
 

@@ -176,6 +176,10 @@ REFUSED = {
         "def f(a):\n    a = 1\n    b = 2\n    c = 3\n    return a\n", "def f(a):\n    a = 10\n    b = 2\n    c = 30\n    return a\n",
         "def f(a):\n    a = 1\n    b = 2\n    c = 30\n    return a\n", "part of the fix is not in today's code any more",
     ),
+    "a fix that was indented anew": (
+        "def f(x):\n\ta = x\n\treturn a\n", "def f(x):\n\tif x:\n\t\ta = x + 1\n\telse:\n\t\ta = 0\n\treturn a\n",
+        "def f(x):\n  if x:\n    a = x + 1\n  else:\n    a = 0\n  b = 2\n  return a + b\n", "was changed later on the fix's own lines",
+    ),
     "a fix that is out": ("def f():\n    return 1\n", "def f():\n    return 2\n", "def f():\n    return 1\n", "is without the fix already"),
     "a function that is gone": ("def f():\n    return 1\n", "def f():\n    return 2\n", "X = 1\n", "nothing in the package has its body or its name"),
     "a comment": ("def f():\n    return 1\n", "def f():\n    # one\n    return 1\n", None, "the fix changes no code"),
@@ -191,4 +195,5 @@ def test_it_is_refused_with_the_reason(tmp_path, name):
     made = make_draft(Fix((FixedFile(NAME, NAME, before, after),), (), ()), tmp_path, {})
     assert not made.possible
     assert reason in made.reason
+    assert "''" not in made.reason
     assert (tmp_path / NAME).read_text() == text

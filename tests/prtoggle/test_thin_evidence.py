@@ -128,3 +128,34 @@ def test_a_constant_is_looked_for_where_its_module_has_it_from(became, today, dr
     (found,) = judged.drifts
     assert (found.drift, found.healed.target if found.healed else "") == (drift, healed)
     assert bool(found.decision) is not bool(healed)
+
+
+RETURNS = "def f(x):\n    y = x + 1\n    return y\n"
+TRIES = "def f(x):\n    try:\n        y = int(x)\n    except ValueError:\n        y = 0\n    return y\n"
+LOOPS = "def f(x):\n    for i in range(3):\n        x += 1\n    return x\n"
+OPENS = "def f(x):\n    with a(x):\n        x += 1\n    return x\n"
+TWO = "def f(x):\n    y = x + 1\n    z = 2\n    return y + z\n"
+LATER = "    y += 10\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "edit", "old", "new", "crept"),
+    [
+        (RETURNS, ("y = x + 1", "if x > 2:\n    return x", "append"), "    return", LATER + "    return", "y += 10"),
+        (RETURNS, ("y = x + 1", "for i in x:\n    if i:\n        raise a", "append"), "    return", LATER + "    return", "y += 10"),
+        (RETURNS, ("y = x + 1", "for i in x:\n    if i:\n        break", "append"), "    return", LATER + "    return", ""),
+        (RETURNS, ("return y", "return x", "replacement"), "    return", "    y *= 3\n    return", "y *= 3"),
+        (TWO, ("z = 2", "y = x", "append"), "    z = 2", "    y *= 3\n    z = 2", "y *= 3"),
+        (RETURNS, ("return y", "return x", "replacement"), "    return", "    print(y)\n    return", ""),
+        (TRIES, ("except ValueError:", "except OSError:", "replacement"), "        y = 0\n", "        y = 0\n        print(x)\n", "print(x)"),
+        (LOOPS, ("for i in range(3):", "for i in range(1):", "replacement"), "    return", "        x += 100\n    return", "x += 100"),
+        (OPENS, ("with a(x):", "with b(x):", "replacement"), "    return", "        x += 100\n    return", "x += 100"),
+    ],
+)  # fmt: skip
+def test_later_lines_that_the_edit_would_keep_from_counting_are_named(became, before, edit, old, new, crept):
+    today = before.replace(old, new)
+    assert today != before
+    judged = became(spec("pk.m.f", *edit), {"pk/m.py": before}, {"pk/m.py": today})
+    (found,) = judged.drifts
+    assert (found.drift is Drift.SCOPE_CREEP) is bool(crept), found
+    assert crept in found.why
