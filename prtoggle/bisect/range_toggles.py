@@ -29,8 +29,8 @@ class LeftCommit(NamedTuple):
 class Commits:
     """A range: what can be searched, by id, which commit each toggle is, and what cannot.
 
-    `partly` are commits with a toggle that leaves a part of what they changed in force. `changed` says whether
-    the work tree has changes that are in no commit.
+    `partly` are commits with a toggle that leaves a part of what they changed in force. `changed` says
+    whether the work tree has changes that are in no commit.
     """
 
     good: str

@@ -495,7 +495,7 @@ def test_what_stays_in_force_of_a_commit_is_told_as_not_searched_in_full(tmp_pat
     monkeypatch.syspath_prepend(root)
     candidates = gather(commits.toggles)
     ledger = Ledger(1, ())
-    ledger.add(RunRecord((), Verdict.UNKNOWN, "", 125, 0.1))
+    ledger.add(RunRecord((), Verdict.UNKNOWN, "status 125", 125, 0.1))
     known = Known(Verdict.UNKNOWN)
     answer = Answer(Finding("unjudged", {NOTHING: known}), candidates.space, candidates.toggles, ledger)
     out = Console(record=True, width=200, file=io.StringIO())
