@@ -6,12 +6,12 @@ Nothing that the program's own classes define is called.
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict, deque
 from pathlib import PurePath
 from types import GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.trace.libraries import is_library
 from prtoggle.trace.members import members_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def contents_of(value: Any) -> dict[str, Any]:
             break
         for name in _STATES:
             method = vars(base).get(name)
-            if method is not None and (isinstance(method, _OF_C) or _is_library(base)):
+            if method is not None and (isinstance(method, _OF_C) or is_library(base)):
                 state = method(value, 4) if name == "__reduce_ex__" else method(value)
                 return {"(state)": expanded(state)}
     return {}
@@ -62,7 +62,7 @@ def own_members(value: Any) -> dict[str, Any]:
     members = members_of(value)
     if not isinstance(value, PurePath):
         return members
-    library = {name for base in type(value).__mro__ if _is_library(base) for name in vars(base)}
+    library = {name for base in type(value).__mro__ if is_library(base) for name in vars(base)}
     return {name: item for name, item in members.items() if name not in library}
 
 
@@ -81,7 +81,3 @@ def expanded(reduced: Any) -> Any:
     if not isinstance(reduced, tuple):
         return [reduced]
     return [list(part) if at in (3, 4) and part is not None else part for at, part in enumerate(reduced)]
-
-
-def _is_library(base: type) -> bool:
-    return base.__module__.partition(".")[0] in sys.stdlib_module_names

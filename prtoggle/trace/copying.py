@@ -14,7 +14,7 @@ import weakref
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from prtoggle.trace.libraries import is_tensor
+from prtoggle.trace.libraries import is_library, is_tensor
 from prtoggle.trace.members import members_of, restore
 
 if TYPE_CHECKING:
@@ -134,18 +134,20 @@ class Copier:
             raise NotCopiedError(f"{_kind(value)} has a finalizer, which a copy would run a second time")
         own: Callable[[Any, dict[int, Any]], Any] | None = getattr(kind, "__deepcopy__", None)
         if own is not None:
-            made = own(value, self.memo)
-            if made is value and members_of(value):
-                self.uncopied.append(value)
-            return self._noted(value, made)
+            return self._noted(value, own(value, self.memo))
         reducer = copyreg.dispatch_table.get(kind)
         reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
         # A name: the object is a global, known by it.
         return self._noted(value, value if isinstance(reduced, str) else self._rebuilt(value, *reduced))
 
     def _noted(self, value: Any, made: Any) -> Any:
+        if made is value:
+            # What is known by its name or registered somewhere, such as a logger, is not the program's own.
+            if (hasattr(value, "__dict__") or members_of(value)) and not is_library(type(value)):
+                self.uncopied.append(value)
+            return value
         rules = (getattr(type(value), name, None) for name in _RULES)
-        if made is not value and not is_tensor(value) and any(type(rule) is FunctionType for rule in rules):
+        if not is_tensor(value) and any(type(rule) is FunctionType for rule in rules):
             self.by_own_rules.append((value, made))
         return made
 

@@ -23,6 +23,11 @@ def cuda() -> Any:
     return module if ready is not None and ready() else None
 
 
+def is_library(thing: object) -> bool:
+    """Whether a class or function comes from the standard library."""
+    return str(getattr(thing, "__module__", "")).partition(".")[0] in sys.stdlib_module_names
+
+
 def is_tensor(value: object) -> bool:
     """Whether the value is a torch tensor."""
     return isinstance(value, getattr(torch(), "Tensor", ()))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prtoggle.trace.comparing import Comparison, NotComparedError
 from prtoggle.trace.copying import CONSTANTS, Copier, NotCopiedError
 from prtoggle.trace.differences import MISSING
+from prtoggle.trace.members import members_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ class Watch:
 
     def _state(self) -> dict[str, Any]:
         owner = self._owner
-        state = owner if isinstance(owner, dict) else getattr(owner, "__dict__", {})
+        state = owner if isinstance(owner, dict) else {**members_of(owner), **getattr(owner, "__dict__", {})}
         return {key: value for key, value in list(state.items()) if self._is_watched(key, value)}
 
     def _is_watched(self, key: Any, value: object) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import enum
 import os
-import sys
 import threading
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from prtoggle.trace.libraries import is_array, is_tensor
+from prtoggle.trace.libraries import is_array, is_library, is_tensor
 from prtoggle.trace.shared import Watch
 from prtoggle.trace.traced import attributes_set_by, is_container, names_used_by
 
@@ -88,7 +87,7 @@ def _named(
             if _is_of_the_program(value):
                 yield name, value, None
         elif isinstance(value, FunctionType):
-            if not _is_library(value):
+            if not is_library(value):
                 yield name, value, None
         elif _has_attributes(value):
             yield name, value, None
@@ -97,21 +96,17 @@ def _named(
 def _has_attributes(value: object) -> bool:
     if isinstance(value, threading.local):
         return True
-    return hasattr(value, "__dict__") and not (_is_numbers(value) or _is_library(type(value)))
+    return hasattr(value, "__dict__") and not (_is_numbers(value) or is_library(type(value)))
 
 
 def _functions(namespace: dict[str, Any], names: frozenset[str] | set[str]) -> list[FunctionType]:
     found = (namespace[name] for name in sorted(names & namespace.keys()))
-    return [value for value in found if isinstance(value, FunctionType) and not _is_library(value)]
+    return [value for value in found if isinstance(value, FunctionType) and not is_library(value)]
 
 
 def _is_of_the_program(kind: type) -> bool:
     heap = kind.__flags__ & (1 << 9)
-    return bool(heap) and not _is_library(kind) and not issubclass(kind, enum.Enum)
-
-
-def _is_library(thing: Any) -> bool:
-    return str(getattr(thing, "__module__", "")).partition(".")[0] in sys.stdlib_module_names
+    return bool(heap) and not is_library(kind) and not issubclass(kind, enum.Enum)
 
 
 def _is_numbers(value: object) -> bool:

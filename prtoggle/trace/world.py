@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from prtoggle.trace.traced import Traced
 
 
+#: What the interpreter, imports and the makers of classes look up in the dict itself.
+_LOOKED_UP: Final = frozenset({"__builtins__", "__name__", "__package__", "__spec__", "__path__", "__file__"})
 #: Bytes up to which a global object that is no container is copied; larger ones are shared, and watched.
 _MAX_OBJECT: Final = 1 << 20
 
@@ -77,8 +79,8 @@ class World:
         if not names and not objects and "globals" not in traced.names:
             return
         namespace = self._namespaces.setdefault(id(real), _Namespace(real))
-        # Looked at by the interpreter, in the dict itself.
-        namespace.setdefault("__builtins__", real.get("__builtins__"))
+        for name in _LOOKED_UP & real.keys():
+            namespace.setdefault(name, real[name])
         for name in sorted(names - namespace.keys()):
             if name in real:
                 with _named(f"global variable {name}"):
@@ -127,7 +129,7 @@ class World:
         known = {(id(real), name) for name, real in self._globals}
         for namespace in self._namespaces.values():
             # Bound through `globals()`; what the program's own run binds so is watched.
-            for name in namespace.keys() - {"__builtins__"}:
+            for name in namespace.keys() - _LOOKED_UP:
                 if (id(namespace.real), name) not in known:
                     yield name, namespace.real.get(name, MISSING), namespace[name]
 

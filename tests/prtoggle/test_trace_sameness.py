@@ -251,3 +251,15 @@ def test_containers_with_members_are_compared_by_both(modules: Modules) -> None:
     assert list(queue) == [1]
     assert isinstance(queue, collections.deque)
     assert account.places == [("q[0]", "1", "2")]
+
+
+def test_a_class_that_the_function_itself_makes_is_one_with_that_of_the_other_run(modules: Modules) -> None:
+    text = (
+        "import collections\n\nSEEN = []\n\n\ndef f():\n    n = 1\n    SEEN.append(n)\n"
+        "    return collections.namedtuple('P', 'a')(n)\n"
+    )
+    module, account = traced(modules, text, ("n = 1", "n = 2 - 1"))
+
+    assert module.f() == (1,)
+
+    assert account.outcome() == (1, 0, 0), account.places

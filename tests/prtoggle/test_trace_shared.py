@@ -40,11 +40,18 @@ class Rows(list):
 class Itself:
     n = 0
 
+    def __deepcopy__(self, memo):
+        return self
+
+
+class Slots:
+    __slots__ = ("n",)
+
     def __init__(self):
         self.n = 0
 
-    def __deepcopy__(self, memo):
-        return self
+    def __reduce__(self):
+        return "SLOTS"
 
 
 class Locked:
@@ -55,6 +62,7 @@ class Locked:
 
 OBJECT, DATA, ROWS, PAIR, ITSELF, LOCKED = Plain(), Data(), Rows(), ([],), Itself(), Locked()
 OBJECT.n = 0
+SLOTS = Slots()
 LOCAL = threading.local()
 LOCAL.n = 0
 OTHER = types.ModuleType("other")
@@ -89,6 +97,7 @@ SHARED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "classmethod": ("Plain.step(value)", lambda module: module.Plain.n),
     "thread's own": ("LOCAL.n = value", lambda module: module.LOCAL.n),
     "its own copy": ("ITSELF.n = value", lambda module: module.ITSELF.n),
+    "a name": ("SLOTS.n = value", lambda module: module.SLOTS.n),
     "with a lock": ("LOCKED.n = value", lambda module: module.LOCKED.n),
     "module": ("OTHER.n = value", lambda module: module.OTHER.n),
     "function": ("counting.n = value", lambda module: getattr(module.counting, "n", 0)),
