@@ -21,6 +21,7 @@ from prtoggle.errors import (
     UnsupportedTargetError,
 )
 from prtoggle.missing import missing_target
+from prtoggle.rebinding import rebound_at
 from prtoggle.target import find_module, locate, refuse_main, split_name, split_target
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
             if patch.changes_source:
                 target = cache.resolve(patch.target)
                 splices = plan_patch(*cache.get(target), target, patch, toggle.id)
+                _refuse_rebound(target, patch, *cache.get(target), splices)
                 planned.setdefault(target.file, []).extend(splices)
                 targets.setdefault(target.file, target)
                 patches.append(_fine(patch, target, cache.get(target)[0], splices))
@@ -157,6 +159,19 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
     except PrToggleError as error:
         return ToggleCheck(toggle, tuple(patches), status_of(error), str(error))
     return _check_references(toggle, tuple(patches), known_ids)
+
+
+def _refuse_rebound(
+    target: ResolvedTarget, patch: Patch, source: ModuleSource, tree: ast.Module, splices: Sequence[Splice]
+) -> None:
+    """Raise TargetError for an edit of a function whose name a later line of the module gives to another."""
+    line = rebound_at(tree, target.qualname, [source.line_of(splice.start) for splice in splices])
+    if line:
+        raise TargetError(
+            f"{patch.target}: the edit would not be in force: {target.file}:{line} gives the name to "
+            "something else afterwards; edit what is in force, or use wrap: on it",
+            target=patch.target,
+        )
 
 
 def _fine(

@@ -14,7 +14,7 @@ from prtoggle.cli import console
 from prtoggle.cli.output_file import OutputError, why_not_writable, write_output
 from prtoggle.cli.show import short_path
 from prtoggle.errors import SpecError
-from prtoggle.forge.draft import make_draft
+from prtoggle.forge.draft import IN_A_BRANCH, make_draft
 from prtoggle.forge.fix import fix_of_commit, fix_of_diff
 from prtoggle.forge.git_history import GitError, Repository
 from prtoggle.forge.spec_draft import id_of, links_of, spec_text, title_of
@@ -227,6 +227,7 @@ def _catalogue() -> Path | None:
 def _write(out: Console, text: str, file: Path | None, draft: Draft) -> None:
     for item in draft.patches:
         moment = "at load only" if item.at_load_only else "at load or live"
+        moment += f", {IN_A_BRANCH}" if IN_A_BRANCH in item.notes else ""
         out.print(f"target {item.patch.target}: {moment}, edits {len(item.patch.edits)}", soft_wrap=True)
     if file is None:
         click.echo(text, nl=False)

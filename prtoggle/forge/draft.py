@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prtoggle.drift.candidates import Evidence, Wanted, cached_source, package_files, search
 from prtoggle.drift.carried import carry_over
@@ -19,6 +19,7 @@ from prtoggle.forge.fix import LeftOut
 from prtoggle.forge.later_use import still_used, used_later
 from prtoggle.forge.places import Place, place_of
 from prtoggle.forge.units import Package, compare
+from prtoggle.rebinding import in_a_branch, rebound_at
 from prtoggle.source.source_text import ModuleSource, read_source, split_lines
 from prtoggle.spec import Patch
 from prtoggle.target import ResolvedTarget
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from prtoggle.forge.fix import Fix, FixedFile
     from prtoggle.forge.units import Comparison, FunctionUnit
     from prtoggle.source.splices import Splice
+
+
+#: A note on a function that stands in an `if` or a `try` beside another of its name.
+IN_A_BRANCH: Final = "in effect only where its branch is the one that the module takes"
 
 
 class DraftPatch(NamedTuple):
@@ -226,6 +231,8 @@ def _function(draft: Draft, unit: FunctionUnit, today: _Today) -> None:
     end = found.first - 1 + len(found.lines)
     wanted = "".join([*lines[: found.first - 1], *indented(merged.lines, base), *lines[end:]])
     target = ResolvedTarget(today.place.module, found.qualname, today.place.file)
+    if in_a_branch(today.tree, found.qualname, found.node.lineno):
+        notes += (IN_A_BRANCH,)
     _add(draft, today, [target], wanted, at_load_only=unit.at_load_only, notes=notes)
 
 
@@ -355,6 +362,21 @@ def _add(
     draft.left_out.append(LeftOut(targets[-1].text, str(failed)))
 
 
+def _not_in_force(
+    mine: Sequence[DraftPatch],
+    planned: Mapping[int, Sequence[Splice]],
+    source: ModuleSource,
+    tree: ast.Module,
+) -> Iterator[LeftOut]:
+    """Functions whose name a later line gives to something else: a revert would change nothing."""
+    for item in mine:
+        lines = [source.line_of(splice.start) for splice in planned[id(item)]]
+        line = 0 if item.at_load_only else rebound_at(tree, item.target.qualname, lines)
+        if line:
+            why = f"is not in force: line {line} of its module gives the name to something else"
+            yield LeftOut(item.patch.target, why)
+
+
 def _prove(draft: Draft, places: Sequence[Place]) -> None:
     """Do all patches together, compile what comes out, and look for names that others still use."""
     edited: dict[Path, str] = {}
@@ -365,7 +387,9 @@ def _prove(draft: Draft, places: Sequence[Place]) -> None:
         mine = [patch for patch in draft.patches if patch.target.file == file]
         modules[file] = mine[0].target.module
         try:
-            splices = [splice for item in mine for splice in _planned(item, source, tree)]
+            planned = {id(item): _planned(item, source, tree) for item in mine}
+            draft.left_out += _not_in_force(mine, planned, source, tree)
+            splices = [splice for item in mine for splice in planned[id(item)]]
             edited[file] = compilable_module(source, tree, splices).text
             compile(edited[file], str(file), "exec", dont_inherit=True)
         except (PrToggleError, SyntaxError, ValueError) as error:

@@ -182,6 +182,9 @@ REFUSED = {
     ),
     "a fix that is out": ("def f():\n    return 1\n", "def f():\n    return 2\n", "def f():\n    return 1\n", "is without the fix already"),
     "a function that is gone": ("def f():\n    return 1\n", "def f():\n    return 2\n", "X = 1\n", "nothing in the package has its body or its name"),
+    "a function that is another in the end": (
+        "def f():\n    return 1\n", "def f():\n    return 2\n", "def f():\n    return 2\ndef f():\n    return 3\n", "is not in force",
+    ),
     "a comment": ("def f():\n    return 1\n", "def f():\n    # one\n    return 1\n", None, "the fix changes no code"),
     "no Python": ("def f():\n    return 1\n", "def f():\n    return 2\n", "def f(:\n", "cannot be parsed"),
 }  # fmt: skip
