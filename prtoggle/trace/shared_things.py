@@ -49,14 +49,24 @@ def _things(
         if isinstance(value, FunctionType):
             yield name, value, None
     for traced in everybody:
-        yield from _reached(traced)
+        yield from _reached(traced, _copied(traced, everybody))
 
 
-def _reached(traced: Traced) -> Iterator[_Thing]:
+def _copied(traced: Traced, everybody: Sequence[Traced]) -> set[str]:
+    """The global names of the function's module that have copies in the other run."""
+    return {
+        name
+        for one in everybody
+        if one.function.__globals__ is traced.function.__globals__
+        for name in one.globals_at_stake() | one.objects_at_stake()
+    }
+
+
+def _reached(traced: Traced, copied: set[str]) -> Iterator[_Thing]:
     namespace = traced.function.__globals__
     if "globals" in traced.names:
-        yield "globals()", namespace, frozenset(key for key in namespace if key[:2] != "__") | traced.texts
-    copied = traced.globals_at_stake() | traced.objects_at_stake()
+        shared = {key for key in namespace if key[:2] != "__"} | traced.texts
+        yield "globals()", namespace, frozenset(shared - copied)
     yield from _named(namespace, traced.names - copied, traced.attributes)
     seen: set[int] = set()
     pending = _functions(namespace, traced.names)

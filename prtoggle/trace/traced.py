@@ -160,4 +160,5 @@ def _is_object(value: Any) -> bool:
         return False
     if isinstance(value, (tuple, *_CONTAINERS)):
         return True
+    # One without members is often known by which object it is, and stands for itself.
     return type(value).__module__.partition(".")[0] not in sys.stdlib_module_names and bool(members_of(value))

@@ -61,6 +61,11 @@ class World:
                 with _named(f"variable {name} of the enclosing scope"):
                     self._copier.cell(cell)
                 self._cells.append((name, cell))
+        for traced in everybody:
+            if "globals" in traced.names:
+                # Whoever asks for the dict may look at all of its names.
+                real = traced.function.__globals__
+                self._namespaces[id(real)].update({**real, **self._namespaces[id(real)]})
 
     @property
     def counterparts(self) -> dict[int, Any]:

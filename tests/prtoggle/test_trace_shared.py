@@ -199,3 +199,12 @@ def test_a_class_that_leaves_something_out_of_its_copies_is_not_compared(modules
 
     assert part.a == 9
     assert account.counts()["not_compared"] == {"the copy that Part makes of itself differs: Part.a": 1}
+
+
+def test_all_names_are_in_the_globals_of_both_runs(modules: Modules) -> None:
+    text = "A = 1\nB = []\n\n\ndef f():\n    x = 1\n    return sorted(globals()), 'A' in globals()\n"
+    module, account = traced(modules, text, ("x = 1", "x = 2"))
+
+    assert module.f()[1] is True
+
+    assert account.outcome() == (1, 0, 0), account.places
