@@ -18,7 +18,7 @@ from prtoggle.trace.handler import Handler
 from prtoggle.trace.ledger import Ledger
 from prtoggle.trace.traced import Traced
 from prtoggle.trace.trampoline import trampoline
-from prtoggle.trace.whereabouts import follow_threads
+from prtoggle.trace.whereabouts import EXECUTORS, follow_threads, follow_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +64,9 @@ class TraceSession:
             if module is not None:
                 self._trace(module)
         follow_threads()
+        after_load.watch(EXECUTORS, follow_work)
+        if EXECUTORS in sys.modules:
+            follow_work(sys.modules[EXECUTORS])
         after_load.watch(_COMPILER, keep_out_of)
         if _COMPILER in sys.modules:
             keep_out_of(sys.modules[_COMPILER])

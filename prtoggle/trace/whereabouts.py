@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prtoggle.trace.world import World
+
+
+#: The module of the executors whose workers are threads.
+EXECUTORS: Final = "concurrent.futures.thread"
 
 
 class _Here(threading.local):
@@ -35,16 +42,40 @@ def world_here() -> World | None:
 def follow_threads() -> None:
     """Let every thread that another run starts belong to that run, until it ends."""
     plain: Any = threading.Thread.start
-    if getattr(plain, "__wrapped__", None) is not None:
+    if hasattr(plain, "__wrapped__"):
         return
 
+    @functools.wraps(plain)
     def start(self: threading.Thread) -> None:
         world = world_here()
-        if world is not None:
+        # Workers of an executor serve whoever hands work to it; what they are handed is followed.
+        if world is not None and getattr(vars(self).get("_target"), "__module__", None) != EXECUTORS:
             _started[self] = world
         plain(self)
 
-    start.__wrapped__ = plain  # type: ignore[attr-defined]  # what `inspect` reads
-    start.__doc__ = plain.__doc__
-    start.__qualname__ = plain.__qualname__
-    threading.Thread.start = start  # type: ignore[method-assign]  # the one way that leads to new threads
+    threading.Thread.start = start  # type: ignore[method-assign]  # the way that leads to new threads
+
+
+def follow_work(module: Any) -> None:
+    """Let work that another run hands to an executor of threads belong to that run."""
+    plain: Any = module.ThreadPoolExecutor.submit
+    if hasattr(plain, "__wrapped__"):
+        return
+
+    @functools.wraps(plain)
+    def submit(self: Any, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        world = world_here()
+        return plain(self, work if world is None else _within(world, work), *args, **kwargs)
+
+    module.ThreadPoolExecutor.submit = submit
+
+
+def _within(world: World, work: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before, here.world = here.world, world
+        try:
+            return work(*args, **kwargs)
+        finally:
+            here.world = before
+
+    return run

@@ -48,6 +48,13 @@ def by_threads_thread(x):
     return got[0]
 
 
+POOL = ThreadPoolExecutor(3)
+
+
+def by_pool_of_all(x):
+    return POOL.submit(inner, x).result()
+
+
 def outer(x):
     v = 1
     return START(x) * v
@@ -57,7 +64,7 @@ START = None
 """
 
 
-@pytest.mark.parametrize("start", ["by_pool", "by_thread", "by_threads_thread"])
+@pytest.mark.parametrize("start", ["by_pool", "by_pool_of_all", "by_thread", "by_threads_thread"])
 def test_a_thread_of_the_other_run_runs_the_other_variants(
     modules: Modules, start: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,6 +85,9 @@ def test_a_thread_of_the_other_run_runs_the_other_variants(
     ]
     assert account.counts()["calls"] == 2
     assert capsys.readouterr().out == "inner 1\n"
+    # A worker that the other run brought into being serves the program.
+    assert [module.POOL.submit(module.inner, x).result() for x in range(9)] == list(range(1, 10))
+    module.POOL.shutdown()
 
 
 def _raising(function: Callable[[], Any]) -> list[tuple[str, str, int]]:
