@@ -17,6 +17,7 @@ from prtoggle.edits import compilable_module, merge, plan_patch
 from prtoggle.errors import EditOverlapError, PrToggleError
 from prtoggle.forge.fix import LeftOut
 from prtoggle.forge.later_use import still_used, used_later
+from prtoggle.forge.moves import moved_between
 from prtoggle.forge.places import Place, place_of
 from prtoggle.forge.units import Package, compare
 from prtoggle.rebinding import in_a_branch, rebound_at
@@ -96,6 +97,12 @@ def make_draft(fix: Fix, root: Path, renames: Mapping[str, str]) -> Draft:
     An import that may run a module goes out with the fix; where later code needs it, it is left in, and
     `Draft.leaves` names it.
     """
+    moved = moved_between(fix.files)
+    if moved:
+        why = "only moves code, and changes none of it: undone, it would hide what was changed there since"
+        return Draft(
+            fix, left_out=[*fix.left_out, LeftOut(f"the commit, between {' and '.join(moved)},", why)]
+        )
     draft = _draft(fix, root, renames, imports_stay=False)
     if draft.possible:
         return draft

@@ -200,3 +200,24 @@ def test_it_is_refused_with_the_reason(tmp_path, name):
     assert reason in made.reason
     assert "''" not in made.reason
     assert (tmp_path / NAME).read_text() == text
+
+
+MOVED = "def f():\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "new", "moves"),
+    [
+        ("from fxu_new import *\n", f"import os\n\n\n{MOVED}", True),
+        ("from fxu_new import f\n", MOVED.replace("1", "2"), False),
+        ("from fxu_new import f\nX = 1\n", MOVED, False),
+    ],
+)
+def test_a_commit_that_only_moves_code_is_no_fix(tmp_path, left, new, moves):
+    (tmp_path / NAME).write_text(left)
+    (tmp_path / "fxu_new.py").write_text(new)
+    files = FixedFile(NAME, NAME, MOVED, left), FixedFile("", "fxu_new.py", None, new)
+    made = make_draft(Fix(files, (), ()), tmp_path, {})
+    assert made.possible is not moves
+    assert ("only moves code" in made.reason) is moves
+    assert (tmp_path / NAME).read_text() == left
