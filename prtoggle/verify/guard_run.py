@@ -46,7 +46,7 @@ class GuardRunner:
             start = time.monotonic()
             status, output, trouble = self._execute(command, self._environment(toggles, reports))
             seconds = time.monotonic() - start
-            tests = read_outcomes(junit)
+            tests = read_outcomes(junit, self.root)
             reached = _reached(reports)
         if not trouble and (status not in {0, 1, 5} or (status == 1 and not tests)):
             trouble = self._trouble(status, output)

@@ -50,6 +50,15 @@ PACKAGE = {
     "guards/test_slow.py": "import time\n\ndef test_it():\n    time.sleep(60)\n",
     "guards/test_dies.py": "import os\n\ndef test_it():\n    os.kill(os.getpid(), 9)\n",
     "suite/test_both.py": "from app2.core import both\n\ndef test_it():\n    assert both(-1) == 0\n",
+    "elsewhere.py": """
+    import unittest
+
+    class Case(unittest.TestCase):
+        def runTest(self):
+            from app2.core import first
+            assert first(-1) == 0
+    """,
+    "suite/test_inherits.py": "from elsewhere import Case\n\nclass TestMine(Case):\n    pass\n",
     "suite/test_upper.py": "from app2.core import second\n\ndef test_it():\n    assert second(11) == 9\n",
     "suite/test_sick.py": "def test_it():\n    assert False\n",
     "guards/test_sometimes.py": """
@@ -220,7 +229,8 @@ def test_the_page_names_the_other_tests_that_notice_and_those_that_were_asked(pr
     folder = project.root / "more_toggles"
     folder.mkdir()
     (folder / "low.yaml").write_text(spec("low", "guards/test_good.py"), encoding="utf-8")
-    asked = ["suite/test_both.py", "suite/test_upper.py", "suite/test_sick.py", "guards/test_good.py"]
+    names = ["both", "inherits", "upper", "sick"]
+    asked = [*(f"suite/test_{name}.py" for name in names), "guards/test_good.py"]
 
     done = project.python(
         *("-m", "prtoggle", "verify", "low", "--matrix", "--json", "out.json", "--catalogue", "page.md"),
@@ -230,11 +240,11 @@ def test_the_page_names_the_other_tests_that_notice_and_those_that_were_asked(pr
 
     assert done.returncode == 0, done.stderr
     results = json.loads((project.root / "out.json").read_text())
-    assert results["also_caught"] == {"low": ["suite/test_both.py"]}
+    assert results["also_caught"] == {"low": ["suite/test_both.py", "suite/test_inherits.py"]}
     assert results["also_asked"] == asked
     page = (project.root / "page.md").read_text()
-    assert "| `guards/test_good.py` | `suite/test_both.py` |" in page
-    assert "* `suite`: `test_both.py`, `test_upper.py`, `test_sick.py`" in page
+    assert "| `guards/test_good.py` | `suite/test_both.py`, `suite/test_inherits.py` |" in page
+    assert "* `suite`: `test_both.py`, `test_inherits.py`, `test_upper.py`, `test_sick.py`" in page
 
 
 @pytest.mark.parametrize(
