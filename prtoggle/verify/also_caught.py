@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from prtoggle.spec import Toggle
     from prtoggle.verify.guard_run import GuardRunner
+    from prtoggle.verify.verdict import GuardRun
 
 
 def also_caught_by(
@@ -22,19 +23,23 @@ def also_caught_by(
 ) -> dict[str, list[str]]:
     """Test files of `suite` with a test that passes as things are and fails with the toggle, by toggle id.
 
-    One run of the suite for the state with all fixes, and one a toggle. Tests that fail anyway tell nothing.
+    One run of the suite a toggle, between two for the state with all fixes. A test that fails in either of
+    these tells nothing: it is broken, or fails now and then.
     """
     guards = {guard.split("::")[0] for toggle in toggles for guard in toggle.guards}
-    healthy = {test.name for test in runner.run(suite).tests if test.kind == "passed"}
-    caught: dict[str, list[str]] = {}
+    healthy = _names(runner.run(suite), {"passed"})
+    failing: dict[str, set[str]] = {}
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
         futures = {pool.submit(runner.run, suite, (t.id, *t.requires)): t.id for t in toggles}
         for future in as_completed(futures):
-            noticed = {
-                test.name.split("::")[0]
-                for test in future.result().tests
-                if test.kind in {"failed", "error"} and test.name in healthy
-            }
-            caught[futures[future]] = sorted(noticed - guards)
+            failing[futures[future]] = _names(future.result(), {"failed", "error"})
             progress(futures[future])
-    return caught
+    healthy &= _names(runner.run(suite), {"passed"})
+    return {
+        toggle_id: sorted({name.split("::")[0] for name in names & healthy} - guards)
+        for toggle_id, names in failing.items()
+    }
+
+
+def _names(run: GuardRun, kinds: set[str]) -> set[str]:
+    return {test.name for test in run.tests if test.kind in kinds}

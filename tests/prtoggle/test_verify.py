@@ -59,6 +59,14 @@ PACKAGE = {
             assert first(-1) == 0
     """,
     "suite/test_inherits.py": "from elsewhere import Case\n\nclass TestMine(Case):\n    pass\n",
+    "suite/test_late.py": """
+    import pathlib
+
+    def test_it():
+        turn = pathlib.Path("turns")
+        turn.write_text(turn.read_text() + "x" if turn.exists() else "x")
+        assert turn.read_text() == "x"
+    """,
     "suite/test_upper.py": "from app2.core import second\n\ndef test_it():\n    assert second(11) == 9\n",
     "suite/test_sick.py": "def test_it():\n    assert False\n",
     "guards/test_sometimes.py": """
@@ -229,7 +237,7 @@ def test_the_page_names_the_other_tests_that_notice_and_those_that_were_asked(pr
     folder = project.root / "more_toggles"
     folder.mkdir()
     (folder / "low.yaml").write_text(spec("low", "guards/test_good.py"), encoding="utf-8")
-    names = ["both", "inherits", "upper", "sick"]
+    names = ["both", "inherits", "upper", "sick", "late"]
     asked = [*(f"suite/test_{name}.py" for name in names), "guards/test_good.py"]
 
     done = project.python(
@@ -244,7 +252,10 @@ def test_the_page_names_the_other_tests_that_notice_and_those_that_were_asked(pr
     assert results["also_asked"] == asked
     page = (project.root / "page.md").read_text()
     assert "| `guards/test_good.py` | `suite/test_both.py`, `suite/test_inherits.py` |" in page
-    assert "* `suite`: `test_both.py`, `test_inherits.py`, `test_upper.py`, `test_sick.py`" in page
+    assert (
+        "* `suite`: `test_both.py`, `test_inherits.py`, `test_upper.py`, `test_sick.py`, `test_late.py`"
+        in page
+    )
 
 
 @pytest.mark.parametrize(
