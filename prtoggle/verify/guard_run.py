@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,8 +20,11 @@ from prtoggle.verify.verdict import GuardRun
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: What pytest prints of a session that a test or a hook ended; the status may be that of success.
+_ENDED_EARLY = re.compile(r"^!+ _pytest\.outcomes\.Exit: ", re.MULTILINE)
+
 _PYTEST_MEANS = {
-    1: "pytest failed before it ran a test",
+    1: "pytest failed, and none of the tests that it ran did",
     2: "pytest was interrupted, or a guard failed to import",
     3: "pytest reported an internal error",
     4: "pytest was called wrongly (is the guard's path right?)",
@@ -48,7 +52,10 @@ class GuardRunner:
             seconds = time.monotonic() - start
             tests = read_outcomes(junit, self.root)
             reached = _reached(reports)
-        if not trouble and (status not in {0, 1, 5} or (status == 1 and not tests)):
+        broken = any(test.kind in {"failed", "error"} for test in tests)
+        if not trouble and _ENDED_EARLY.search(output):
+            trouble = "pytest.exit ended the session before all of its tests had run"
+        elif not trouble and (status not in {0, 1, 5} or (status == 1 and not broken)):
             trouble = self._trouble(status, output)
         return GuardRun(command, status, tests, seconds, reached, trouble, output)
 

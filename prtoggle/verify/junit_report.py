@@ -32,7 +32,7 @@ def junit_text(proofs: Sequence[Proof]) -> str:
             continue
         tag = "error" if proof.verdict is Verdict.ERROR else "failure"
         trouble = ET.SubElement(
-            case, tag, type=proof.verdict.value, message=f"{proof.verdict}: {proof.detail}"
+            case, tag, type=proof.verdict.value, message=_printable(f"{proof.verdict}: {proof.detail}")
         )
         trouble.text = f"{MEANING[proof.verdict]}\n{_last_output(proof)}"
     root = ET.Element("testsuites")
@@ -43,7 +43,16 @@ def junit_text(proofs: Sequence[Proof]) -> str:
 
 
 def _last_output(proof: Proof) -> str:
-    """The output of the run that decided, without control characters that XML has no place for."""
+    """The output of the run that decided."""
     runs = proof.reverted or proof.fixed
-    text = runs[-1].output[-4000:] if runs else ""
-    return "".join(char for char in text if char in "\t\n" or ord(char) >= 32)
+    return _printable(runs[-1].output[-4000:]) if runs else ""
+
+
+def _printable(text: str) -> str:
+    """The text without what XML has no place for: control characters, halves of pairs, U+FFFE and U+FFFF."""
+    return "".join(
+        char
+        for char in text
+        if char in "\t\n"
+        or (ord(char) >= 32 and not 0xD800 <= ord(char) < 0xE000 and char not in "\ufffe\uffff")
+    )

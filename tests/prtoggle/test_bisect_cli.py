@@ -206,6 +206,8 @@ def test_an_interruption_ends_the_runs_and_prints_the_command_that_goes_on(searc
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A job in the background of a shell ignores the signal, and would hand that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     while runs_of(pids) < 2:
         time.sleep(0.02)

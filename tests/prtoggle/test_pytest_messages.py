@@ -16,7 +16,10 @@ MISMATCH = "patches: [{target: app.core.answer, edits: [{match: value += 7, repl
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    # pytest folds nothing where it takes itself to be in continuous integration.
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
     return Session(tmp_path / "project")
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import textwrap
+import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 import pytest
 
 from prtoggle.loader import load_text
 from prtoggle.verify.guard_run import GuardRunner
+from prtoggle.verify.junit_report import junit_text
 from prtoggle.verify.matrix import Cell, build_matrix
 from prtoggle.verify.proof import verify_toggles
 from prtoggle.verify.verdict import Verdict
@@ -47,6 +50,18 @@ PACKAGE = {
     "guards/test_fixture_errs.py": "import pytest\n\n@pytest.fixture\ndef boom():\n    raise OSError('no disk')\n\n"
     "def test_it(boom):\n    pass\n",
     "guards/test_other_reason.py": "import os\n\ndef test_it():\n    assert 'PRTOGGLE' not in os.environ\n",
+    "guards/test_exits.py": """
+    import pytest
+
+    from app2.core import first
+
+    def test_good():
+        assert first(-1) == 0
+
+    def test_it():
+        pytest.exit("enough", returncode=0)
+    """,
+    "guards/test_noisy.py": "def test_it():\n    raise RuntimeError('\\x1b[31m\\x07 \\ufffe')\n",
     "guards/test_slow.py": "import time\n\ndef test_it():\n    time.sleep(60)\n",
     "guards/test_dies.py": "import os\n\ndef test_it():\n    os.kill(os.getpid(), 9)\n",
     "suite/test_both.py": "from app2.core import both\n\ndef test_it():\n    assert both(-1) == 0\n",
@@ -139,6 +154,7 @@ def make(toggle_id: str, guard: str | None, **options: str) -> Toggle:
         ("guards/test_nowhere.py", Verdict.ERROR, "is the guard's path right?"),
         ("guards/test_other_reason.py", Verdict.UNREACHED, "the reverted statement was never reached"),
         ("guards/test_dies.py", Verdict.ERROR, "ended by signal 9"),
+        ("guards/test_exits.py", Verdict.ERROR, "pytest.exit ended the session"),
         (None, Verdict.NO_TESTS, "the spec names no guards"),
     ],
 )
@@ -151,6 +167,18 @@ def test_the_verdict_tells_what_the_guard_is_worth(
 
     assert proof.verdict is verdict, proof.detail
     assert says in proof.detail
+
+
+def test_what_a_guard_prints_is_no_obstacle_to_the_junit_file(project: Project) -> None:
+    toggle = make("low", "guards/test_noisy.py")
+    proofs = verify_toggles([toggle], runner_of(project, toggle))
+    loud = [dataclasses.replace(proof, detail="\x1b[31m\x07 \ufffe red") for proof in proofs]
+
+    (case,) = ET.fromstring(junit_text(loud)).iter("testcase")
+
+    (failure,) = case
+    assert failure.get("message") == "broken: [31m  red"
+    assert "RuntimeError" in (failure.text or "")
 
 
 def test_a_guard_that_takes_too_long_is_an_error(project: Project) -> None:
