@@ -15,29 +15,27 @@ import contextlib
 import os
 import sys
 import traceback
-from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
-from prtoggle import engine, import_failure, reach, unfound
+from prtoggle import engine, import_failure, reach, recording, report, unfound
 from prtoggle.catalog import Catalog
 from prtoggle.catalogue_folders import INHERITED_VARIABLE
-from prtoggle.disk_caches import caches_on
 from prtoggle.errors import ActivationError, PrToggleError, TargetModuleError
 from prtoggle.main_script import (
     program_folder_on_path,
     refuse_main_module_targets,
     refuse_script_targets,
 )
-from prtoggle.report import Reporter, folders_of
 from prtoggle.spec import normalise_id
 from prtoggle.states import Failed
+from prtoggle.target import dotted_prefixes
 from prtoggle.trace.settings import VARIABLE as TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prtoggle.handle import Handle
+    from prtoggle.recording import Recording
     from prtoggle.spec import Toggle
     from prtoggle.states import Event
     from prtoggle.trace.session import TraceSession
@@ -46,7 +44,7 @@ FAILED: Final = 2
 TOGGLES: Final = "PRTOGGLE"
 #: Set for children: the absolute folders of the catalogues, for a child that starts in another folder.
 CATALOGUES: Final = INHERITED_VARIABLE
-REPORT: Final = "PRTOGGLE_REPORT"
+REPORT: Final = report.VARIABLE
 
 #: Called with the message before a process ends on a failure; who redirected descriptor 2 puts it back here.
 before_exit: list[Callable[[str], object]] = []
@@ -60,8 +58,7 @@ class _Session:
     ids: ClassVar[set[str]] = set()
     #: The toggles of the load that fails just now.
     failing: ClassVar[set[str]] = set()
-    caches: ClassVar[set[str]] = set()
-    reporter: Reporter | None = None
+    recording: Recording | None = None
     trace: TraceSession | None = None
     started = False
     #: Whether somebody else tells of modules that were never found.
@@ -100,7 +97,8 @@ def activate_from_environment() -> None:
         return
     _Session.started = True
     try:
-        _start_report()
+        _Session.recording = recording.begin(os.environ.get(REPORT, ""), _complain)
+        _Session.observed = _Session.recording is not None
         if os.environ.get(TOGGLES):
             _activate(parse_ids(os.environ[TOGGLES]))
         if os.environ.get(TRACE):
@@ -141,8 +139,8 @@ def fail(error: BaseException) -> NoReturn:
     """Ends the process with status 2, from whichever thread: a toggle was asked for that is not in effect."""
     # Whatever goes wrong while the failure is told, the process does not go on.
     try:
-        if _Session.reporter is not None:
-            _Session.reporter.write("failed", message=str(error))
+        if _Session.recording is not None:
+            _Session.recording.write("failed", message=str(error))
         for callback in before_exit:
             with contextlib.suppress(Exception):
                 callback(str(error))
@@ -150,7 +148,7 @@ def fail(error: BaseException) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        _write_all(2, _message(error).encode(errors="backslashreplace"))
+        _complain(_message(error))
     finally:
         os._exit(FAILED)
 
@@ -210,17 +208,31 @@ def _message(error: BaseException) -> str:
     return f"{head}\n{indented}\n  The process ends here with status {FAILED}, rather than {instead}.\n"
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def _complain(text: str) -> None:
+    """Writes to descriptor 2, whatever the program has made of `sys.stderr`."""
+    data = text.encode(errors="backslashreplace")
     with contextlib.suppress(OSError):
         while data:
-            data = data[os.write(descriptor, data) :]
+            data = data[os.write(2, data) :]
+
+
+def _chosen(ids: Iterable[str]) -> tuple[Catalog, list[Toggle]]:
+    """The toggles, and the catalogues that they come from; refuses those of the script that is run."""
+    catalog = Catalog.discover()
+    toggles = catalog.select(ids)
+    refuse_script_targets(toggles)
+    return catalog, toggles
+
+
+def _see_it_through(catalog: Catalog, toggles: Sequence[Toggle]) -> None:
+    """Watches the imports that the toggles depend on, and leads children to the same specs."""
+    import_failure.watch(_modules_on_the_way(toggles), _import_failed)
+    os.environ[CATALOGUES] = catalogue_folders(catalog)
 
 
 def _activate(ids: Sequence[str]) -> None:
     """Reverts `ids` and leaves in the environment what children need; with an error, it did neither."""
-    catalog = Catalog.discover()
-    toggles = catalog.select(ids)
-    refuse_script_targets(toggles)
+    catalog, toggles = _chosen(ids)
     if engine.on_load_failure is None:
         engine.subscribe(_note_failure)
         engine.on_load_failure = _load_failed
@@ -232,8 +244,7 @@ def _activate(ids: Sequence[str]) -> None:
     with program_folder_on_path():
         handle = engine.revert(toggles, origin="env", observe=_Session.observed)
     _Session.handles.append(handle)
-    import_failure.watch(_modules_on_the_way(toggles), _import_failed)
-    os.environ[CATALOGUES] = catalogue_folders(catalog)
+    _see_it_through(catalog, toggles)
 
 
 def _trace(text: str) -> None:
@@ -242,68 +253,26 @@ def _trace(text: str) -> None:
     from prtoggle.trace.settings import TraceSettings  # noqa: PLC0415
 
     settings = TraceSettings.of_text(text)
-    if _Session.reporter is None:
+    if _Session.recording is None:
         if not os.environ.get(REPORT):
             raise ActivationError(
                 f"{TRACE} is set and {REPORT} is not, so that nobody would read what is found; use `prtoggle "
                 "trace`, which sets both"
             )
         return
-    catalog = Catalog.discover()
-    toggles = catalog.select(settings.toggles)
-    refuse_script_targets(toggles)
+    catalog, toggles = _chosen(settings.toggles)
     refuse_main_module_targets(toggles)
     with program_folder_on_path():
-        _Session.trace = TraceSession(toggles, settings, _Session.reporter.write, fail)
+        _Session.trace = TraceSession(toggles, settings, _Session.recording.write, fail)
         _Session.trace.start()
-    _Session.reporter.write("trace", toggles=list(settings.toggles))
+    _Session.recording.write("trace", toggles=list(settings.toggles))
     atexit.register(_Session.trace.finish)
-    import_failure.watch(_modules_on_the_way(toggles), _import_failed)
-    os.environ[CATALOGUES] = catalogue_folders(catalog)
-
-
-def _start_report() -> None:
-    """Begins to write what happens into the folders that `PRTOGGLE_REPORT` names, if it does."""
-    asked = folders_of(os.environ.get(REPORT, ""))
-    folders = [folder for folder in asked if Path(folder).is_dir()]
-    for folder in asked:
-        if folder not in folders:
-            # A process that outlives the run it was started by finds its folder gone.
-            text = f"prtoggle: {REPORT}={folder} is not a folder; this process does not report\n"
-            _write_all(2, text.encode(errors="backslashreplace"))
-    if not folders:
-        return
-    _Session.reporter = Reporter(*folders)
-    _Session.observed = True
-    engine.subscribe(_record)
-    # A compiler may be loaded after the last event.
-    atexit.register(_record_caches)
-
-
-def _record(event: Event) -> None:
-    """Writes one event of the engine, and the caches on disk that have come into use since the last one."""
-    facts = {field.name: getattr(event, field.name) for field in fields(event)}
-    toggle = facts.pop("toggle_id")
-    if "error" in facts:
-        facts["message"] = str(facts.pop("error"))
-    assert _Session.reporter is not None
-    _Session.reporter.write(type(event).__name__.lower(), toggle=toggle, **facts)
-    _record_caches()
-
-
-def _record_caches() -> None:
-    """Writes each cache once."""
-    assert _Session.reporter is not None
-    for cache in caches_on():
-        if cache not in _Session.caches:
-            _Session.caches.add(cache)
-            _Session.reporter.write("cache", cache=cache)
+    _see_it_through(catalog, toggles)
 
 
 def _modules_on_the_way(toggles: Iterable[Toggle]) -> set[str]:
     """Every dotted prefix of the targets: their modules, the packages of those, names that are no module."""
-    names = (target.replace(":", ".").split(".") for toggle in toggles for target in toggle.targets)
-    return {".".join(parts[:count]) for parts in names for count in range(1, len(parts) + 1)}
+    return {name for toggle in toggles for target in toggle.targets for name in dotted_prefixes(target)}
 
 
 def _import_failed(module: str, error: Exception) -> NoReturn:

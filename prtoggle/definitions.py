@@ -128,6 +128,22 @@ def _stored(target: ast.expr) -> Iterator[ast.Name]:
         yield from _stored(target.value)
 
 
+def last_name(node: ast.AST) -> str:
+    """`c` for the expressions `c` and `a.b.c`; "" for every other."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def imported_module(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
+    """The module that an import statement of `module` names, dots resolved."""
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    above = parts[: len(parts) - node.level + (1 if is_package else 0)]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
 def accessor_kind(node: ast.AST) -> str:
     """Whether a function is decorated as a property's "setter" or "deleter"; "getter" for everything else."""
     for decorator in getattr(node, "decorator_list", ()):

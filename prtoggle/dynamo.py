@@ -8,13 +8,16 @@ frozen. A reset after each flip ends both.
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from prtoggle.errors import UnsupportedTargetError
 
 if TYPE_CHECKING:
-    from types import FunctionType, ModuleType
+    from types import FunctionType
 
 _MODULE = "torch._dynamo"
 
@@ -38,6 +41,21 @@ def forget_compiled() -> bool:
         return False
     dynamo.reset()
     return True
+
+
+def is_table_of_functions(holder: object) -> bool:
+    """Whether a dict is of a table that torch keeps of functions it looked at; it calls none from there."""
+    if type(holder) is not dict or "torch" not in sys.modules:
+        return False
+    tables = [item for item in gc.get_referrers(holder) if type(item) is weakref.WeakKeyDictionary]
+    modules = [item for name, item in list(sys.modules.items()) if tables and name.startswith("torch.")]
+    return any(
+        value is table
+        for module in modules
+        if isinstance(module, ModuleType)
+        for value in list(vars(module).values())
+        for table in tables
+    )
 
 
 def refuse_scripted(function: FunctionType, target: str) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-    from prtoggle.installers.base import Observer, Step
+    from prtoggle.installers.base import Observer
     from prtoggle.plans.shadows import Request, Shadow
     from prtoggle.plans.sites import Site
     from prtoggle.spec import Toggle
@@ -164,7 +164,7 @@ class Engine:
                 del self._slots[idle.id]
 
     def _forget(self, slot: Slot) -> None:
-        for site, _ in slot.plan.sites if slot.plan else ():
+        for site, _ in slot.sites:
             site.forget(slot)
 
     def _activate(self, new: list[Slot], origin: Origin, *, observe: bool) -> None:
@@ -238,7 +238,7 @@ class Engine:
         moves = [move for site in dict.fromkeys(born) for move in inner_moves(site, site.shown - leaving)]
         with Undo() as undo:
             for slot in reversed(last):
-                for step in reversed(_steps(slot)):
+                for _, step in reversed(slot.steps):
                     step.restore()
                     undo.append(step.install)
             for step in reverse:
@@ -256,7 +256,7 @@ class Engine:
                 birth.put_back.add(slot)
             slot.failures.clear()
         self.loading.changed(())
-        if (targets or reverse or any(map(_steps, last))) and "torch._dynamo" in sys.modules:
+        if (targets or reverse or any(slot.steps for slot in last)) and "torch._dynamo" in sys.modules:
             forget_compiled()
 
 
@@ -276,17 +276,9 @@ def _targets(slots: Sequence[Slot]) -> dict[Site, frozenset[Slot]]:
     """The functions that the toggles edit live, each with those that edit it."""
     found: dict[Site, frozenset[Slot]] = {}
     for slot in slots:
-        for site, _ in slot.plan.sites if slot.plan else ():
+        for site, _ in slot.sites:
             found[site] = found.get(site, frozenset()) | {slot}
     return found
-
-
-def _steps(slot: Slot) -> list[Step]:
-    """The object patches of a toggle that are in effect, in the order in which they were made."""
-    if slot.plan is None:
-        return []
-    waited = [item.step for item in slot.plan.waiting if item.step is not None]
-    return [step for _, step in slot.plan.steps] + waited
 
 
 def _where(toggle: Toggle) -> str:

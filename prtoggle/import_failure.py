@@ -15,7 +15,7 @@ from traceback import StackSummary, TracebackException
 from typing import TYPE_CHECKING, Final
 
 from prtoggle.errors import TargetModuleError
-from prtoggle.installers.at_load import plain_loader
+from prtoggle.installers.at_load import plain_loader, unshadow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -68,10 +68,7 @@ class _Watch:
         before = loader.__dict__.get("exec_module")
 
         def exec_module(module: ModuleType) -> None:
-            if before is None:
-                loader.__dict__.pop("exec_module", None)
-            else:
-                loader.exec_module = before  # type: ignore[method-assign]
+            unshadow(loader, before)
             try:
                 loader.exec_module(module)
             except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from prtoggle.definitions import LOCALS, ScopeNode, TargetNode, bound_in, bound_names, locate
+from prtoggle.definitions import LOCALS, ScopeNode, TargetNode, bound_in, bound_names, imported_module, locate
 from prtoggle.errors import TargetError
 from prtoggle.spelling import near_names, or_none
 
@@ -63,17 +63,7 @@ def _imported_from(tree: ast.Module, name: str, target: ResolvedTarget) -> str:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    home = _absolute(node, target)
+                    home = imported_module(node, target.module, is_package=target.is_package)
                     rest = target.qualname[len(name) :]
                     return f"{target.module} only imports {name}: name {home}.{alias.name}{rest} instead"
     return ""
-
-
-def _absolute(node: ast.ImportFrom, target: ResolvedTarget) -> str:
-    """The module that an import statement of the target's module means, dots resolved."""
-    if not node.level:
-        return node.module or ""
-    parts = target.module.split(".")
-    is_package = target.file.name == "__init__.py"
-    keep = len(parts) - node.level + (1 if is_package else 0)
-    return ".".join([*parts[:keep], *([node.module] if node.module else [])])

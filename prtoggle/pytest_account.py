@@ -91,7 +91,8 @@ class SessionAccount:
     def tell(self, terminal: pytest.TerminalReporter) -> None:
         """Says which tests notice the fixes that are out for the whole session."""
         toggles = activation.activated()
-        doubts = {toggle.id: self._doubt(toggle) for toggle in toggles}
+        own = self._own()
+        doubts = {toggle.id: self._doubt(toggle, own) for toggle in toggles}
         for doubt in filter(None, doubts.values()):
             terminal.line(doubt, yellow=True)
         failed = [report for report in terminal.getreports("failed") if report.when == "call"]
@@ -108,9 +109,8 @@ class SessionAccount:
             for report in failed:
                 terminal.line(f"  {report.nodeid}")
 
-    def _doubt(self, toggle: Toggle) -> str:
+    def _doubt(self, toggle: Toggle, own: _Account) -> str:
         """Why tests that pass say nothing about the toggle; empty where they do."""
-        own = self._own()
         accounts = self._workers or [own]
         targets = ", ".join(toggle.targets)
         unseen = "(What happens in processes that the tests start is not seen here.)"

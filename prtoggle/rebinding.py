@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from prtoggle.definitions import accessor_kind, locate
+from prtoggle.definitions import FunctionNode, accessor_kind, locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def rebound_at(tree: ast.Module, qualname: str, lines: Sequence[int]) -> int:
@@ -29,7 +26,9 @@ def in_a_branch(tree: ast.Module, qualname: str, line: int) -> bool:
     """Whether the function at that line is one of several of its name, of which a condition chooses."""
     nodes = [found.node for found in locate(tree, qualname) if isinstance(found.node, FunctionNode)]
     here = [node for node in nodes if node.lineno <= line <= (node.end_lineno or 0)]
-    scopes = [scope for scope in ast.walk(tree) if isinstance(scope, (ast.Module, ast.ClassDef, *_FUNCTIONS))]
+    scopes = [
+        scope for scope in ast.walk(tree) if isinstance(scope, (ast.Module, ast.ClassDef, FunctionNode))
+    ]
     return len(nodes) > 1 and any(
         not any(node is statement for scope in scopes for statement in scope.body) for node in here
     )

@@ -48,6 +48,13 @@ def nested_codes(code: CodeType) -> list[CodeType]:
     return [const for const in code.co_consts if type(const) is CodeType]
 
 
+def all_codes(code: CodeType) -> Iterator[CodeType]:
+    """The code object, and every one inside of it, at any depth."""
+    yield code
+    for inner in nested_codes(code):
+        yield from all_codes(inner)
+
+
 def docstring(code: CodeType) -> str | None:
     """The docstring that a function made from `code` gets; None without one."""
     # Which constant it is, and how it is marked, differs between versions: a function knows.
@@ -172,9 +179,8 @@ def scan_imported(code: CodeType, lines: Iterable[str]) -> list[str]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for nested in nested_codes(code):
-        yield from _names(nested)
+    for inner in all_codes(code):
+        yield from inner.co_names
 
 
 def compile_module(source: str | ast.Module, filename: str, flags: int = 0) -> CodeType:

@@ -17,12 +17,14 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 FORMAT_VERSION = 1
+#: Names the folders.
+VARIABLE: Final = "PRTOGGLE_REPORT"
 #: Events that say how things stand, which a forked child inherits. Calls and hits stay where they fell.
 STANDING_EVENTS = frozenset({"armed", "loaded", "activated", "restored", "cache", "env", "trace", "traced"})
 
@@ -109,6 +111,16 @@ class ProcessReport:
             entry["event"] == event and entry.get("toggle") == toggle and entry.get("target") == target
             for entry in self.events
         )
+
+    @property
+    def failures(self) -> list[str]:
+        """Why this process could not put a toggle into effect; it ended with the last of them."""
+        return [str(entry["message"]) for entry in self.events if entry["event"] == "failed"]
+
+
+def failures(processes: Iterable[ProcessReport]) -> list[str]:
+    """Why processes could not put a toggle into effect, each message once."""
+    return list(dict.fromkeys(message for process in processes for message in process.failures))
 
 
 def read(folder: str | Path) -> list[ProcessReport]:

@@ -89,6 +89,11 @@ class ToggleCheck:
         """Whether somebody has to look at it."""
         return self.status not in ("ok", "not-applicable")
 
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What is wrong with the toggle as a whole, then with each of its patches; empty when nothing is."""
+        return tuple(filter(None, (self.message, *(patch.message for patch in self.patches))))
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedModule:

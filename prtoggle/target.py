@@ -82,6 +82,11 @@ class ResolvedTarget:
     file: Path
 
     @property
+    def is_package(self) -> bool:
+        """Whether the module is a package."""
+        return self.file.name == "__init__.py"
+
+    @property
     def text(self) -> str:
         """The target in one spelling, as messages name it."""
         return f"{self.module}.{self.qualname}" if self.qualname else self.module
@@ -93,6 +98,12 @@ def parse_target(text: str) -> TargetRef:
     module, colon, name = text.partition(":")
     names = tuple(module.split(".")) + (tuple(name.split(".")) if colon else ())
     return TargetRef(text, names, module.count(".") + 1 if colon else None)
+
+
+def dotted_prefixes(name: str) -> list[str]:
+    """`a`, `a.b` and `a.b.c` for `a.b.c` or `a.b:c`: the modules on the way, and the names in them."""
+    parts = name.replace(":", ".").split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def split_target(text: str) -> ResolvedTarget:

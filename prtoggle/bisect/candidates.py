@@ -195,8 +195,7 @@ def _unfit(toggle: Toggle, known: Sequence[str] | None, texts: ModuleTexts) -> s
     check = check_toggle(toggle, known, texts.cache)
     if check.status == "ok":
         return ""
-    messages = (check.message, *(patch.message for patch in check.patches))
-    return next((message.splitlines()[0] for message in messages if message), check.status)
+    return next((message.splitlines()[0] for message in check.messages), check.status)
 
 
 def _conflicts(toggles: Sequence[Toggle], texts: ModuleTexts) -> set[frozenset[str]]:

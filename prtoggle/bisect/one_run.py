@@ -179,12 +179,7 @@ def _telling_line(text: str) -> str:
 
 def _messages(reports: Sequence[ProcessReport]) -> list[str]:
     """Why processes could not put a toggle into effect, in one line each."""
-    return [
-        " ".join(str(event["message"]).split())
-        for process in reports
-        for event in process.events
-        if event["event"] == "failed"
-    ]
+    return [" ".join(message.split()) for process in reports for message in process.failures]
 
 
 def _blamed(job: Job, failures: Sequence[str]) -> tuple[str, ...]:

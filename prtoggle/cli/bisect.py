@@ -30,7 +30,8 @@ from prtoggle.bisect.state_file import DEFAULT_NAME, Plan, StateFile
 from prtoggle.bisect.verdicts import checked_rules
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
-from prtoggle.cli.bisect_view import RunLines, counted, print_answer, print_start
+from prtoggle.cli.bisect_progress import RunLines, counted, print_start
+from prtoggle.cli.bisect_view import print_answer
 from prtoggle.cli.command_words import RunsCommand
 from prtoggle.cli.output_file import OUTPUT, write_output
 

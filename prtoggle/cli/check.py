@@ -187,7 +187,7 @@ def _entry(judged: Judged) -> dict[str, Any]:
     return {
         "id": check.toggle.id,
         "status": check.status,
-        "message": check.message or next((patch.message for patch in check.patches if patch.message), ""),
+        "message": next(iter(check.messages), ""),
         "spec": str(check.toggle.source) if check.toggle.source else None,
         "finding": judged.is_finding,
         "drift": None if judged.drift is None else judged.drift.drift.value,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from prtoggle.forge.draft import Draft
+    from prtoggle.forge.draft_value import Draft
     from prtoggle.forge.git_history import Commit
     from prtoggle.forge.guards import GuardCheck
 

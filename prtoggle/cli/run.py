@@ -52,7 +52,8 @@ def run_command(ids: str, command: tuple[str, ...], json_file: Path | None, *, r
     refuse_ids_in_command(ids, command, catalog.ids())
     refuse_what_does_not_fit(toggles, catalog.ids())
     with tempfile.TemporaryDirectory(prefix="prtoggle-report-") as folder:
-        status = run_to_its_end(command, _environment(toggles, catalog, folder))
+        reverted = {TOGGLES: ",".join(toggle.id for toggle in toggles)}
+        status = run_to_its_end(command, {**reporting_environment(catalog, folder), **reverted})
         summary = Summary.of(toggles, report.read(folder), command=command, command_status=status)
     if json_file is not None:
         write_output(json_file, json.dumps(summary.as_json(), indent=2) + "\n")
@@ -66,10 +67,16 @@ def run_command(ids: str, command: tuple[str, ...], json_file: Path | None, *, r
 
 def _asked_for(ids: str) -> list[str]:
     """The ids of the argument, after those of PRTOGGLE: what was asked for stays asked for."""
+    asked = named_ids(ids)
+    return list(dict.fromkeys([*parse_ids(os.environ.get(TOGGLES, "")), *asked]))
+
+
+def named_ids(ids: str) -> list[str]:
+    """The ids of the argument IDS. Raises UsageError when it is empty, ActivationError for no comma list."""
     asked = parse_ids(ids)
     if not asked:
         raise click.UsageError("IDS names no toggle")
-    return list(dict.fromkeys([*parse_ids(os.environ.get(TOGGLES, "")), *asked]))
+    return asked
 
 
 def refuse_what_does_not_fit(toggles: Sequence[Toggle], known_ids: Sequence[str]) -> None:
@@ -79,8 +86,8 @@ def refuse_what_does_not_fit(toggles: Sequence[Toggle], known_ids: Sequence[str]
     messages = [
         f"toggle {check.toggle.id}: {message}"
         for check in checks
-        for message in (check.message, *(patch.message for patch in check.patches))
-        if check.status != "ok" and message
+        if check.status != "ok"
+        for message in check.messages
     ]
     if messages:
         advice = "Nothing was started."
@@ -89,11 +96,10 @@ def refuse_what_does_not_fit(toggles: Sequence[Toggle], known_ids: Sequence[str]
         raise ActivationError("\n".join([*messages, advice]))
 
 
-def _environment(toggles: Sequence[Toggle], catalog: Catalog, report_folder: str) -> dict[str, str]:
-    """The environment of the command: the toggles, where their specs lie, and where processes report."""
+def reporting_environment(catalog: Catalog, report_folder: str) -> dict[str, str]:
+    """The environment of a command: ours, with where the specs lie, and where its processes report."""
     return {
         **os.environ,
-        TOGGLES: ",".join(toggle.id for toggle in toggles),
         CATALOGUES: catalogue_folders(catalog),
         REPORT: report.beside(report_folder, os.environ.get(REPORT)),
     }

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from prtoggle.cli import print_table
+from prtoggle.report import failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -82,8 +83,7 @@ class Summary:
     @property
     def failures(self) -> list[str]:
         """Why a process could not put a toggle into effect, each message once."""
-        messages = [message for process in self.processes for message in process.failures]
-        return list(dict.fromkeys(messages))
+        return failures(outcome.process for outcome in self.processes)
 
     @property
     def unreached(self) -> list[tuple[str, str]]:
@@ -147,14 +147,11 @@ class Summary:
 
 
 def _process_outcome(toggles: Sequence[Toggle], report: ProcessReport) -> ProcessOutcome:
-    def facts(event: str, key: str) -> tuple[str, ...]:
-        return tuple(str(entry[key]) for entry in report.events if entry["event"] == event)
-
     return ProcessOutcome(
         report,
         tuple(_target_outcome(toggle, target, report) for toggle in toggles for target in toggle.targets),
-        facts("failed", "message"),
-        facts("cache", "cache"),
+        tuple(report.failures),
+        tuple(str(entry["cache"]) for entry in report.events if entry["event"] == "cache"),
     )
 
 

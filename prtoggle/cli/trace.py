@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 import click
 
 from prtoggle import report
-from prtoggle.activation import CATALOGUES, REPORT, TOGGLES, catalogue_folders, parse_ids
+from prtoggle.activation import TOGGLES, parse_ids
 from prtoggle.catalog import Catalog
 from prtoggle.cli import console
 from prtoggle.cli.command_words import RunsCommand, refuse_ids_in_command
 from prtoggle.cli.output_file import OUTPUT, write_output
-from prtoggle.cli.run import NOT_ACTIVATED, NOT_REACHED, refuse_what_does_not_fit, run_to_its_end
+from prtoggle.cli.run import (
+    NOT_ACTIVATED,
+    NOT_REACHED,
+    named_ids,
+    refuse_what_does_not_fit,
+    reporting_environment,
+    run_to_its_end,
+)
 from prtoggle.cli.trace_report import print_summary
 from prtoggle.cli.trace_summary import TraceSummary
 from prtoggle.errors import ActivationError
@@ -105,13 +112,8 @@ def trace_command(
         tuple(toggle.id for toggle in toggles), limit, calls or 0, max_copy, continue_with == "fixed"
     )
     with tempfile.TemporaryDirectory(prefix="prtoggle-trace-") as folder:
-        environ = {
-            **os.environ,
-            VARIABLE: settings.as_text(),
-            CATALOGUES: catalogue_folders(catalog),
-            REPORT: report.beside(folder, os.environ.get(REPORT)),
-        }
-        status = run_to_its_end(command, environ)
+        traced = {VARIABLE: settings.as_text()}
+        status = run_to_its_end(command, {**reporting_environment(catalog, folder), **traced})
         summary = TraceSummary.of(
             toggles, settings, report.read(folder), command=command, command_status=status
         )
@@ -124,9 +126,7 @@ def trace_command(
 
 
 def _asked_for(ids: str) -> list[str]:
-    asked = parse_ids(ids)
-    if not asked:
-        raise click.UsageError("IDS names no toggle")
+    asked = named_ids(ids)
     reverted = [toggle_id for toggle_id in parse_ids(os.environ.get(TOGGLES, "")) if toggle_id in asked]
     if reverted:
         raise ActivationError(

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.report import failures
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -90,13 +92,7 @@ class TraceSummary:
     @property
     def failures(self) -> list[str]:
         """Why a process could not trace what was asked for, each message once."""
-        messages = [
-            str(entry["message"])
-            for process in self.processes
-            for entry in process.events
-            if entry["event"] == "failed"
-        ]
-        return list(dict.fromkeys(messages))
+        return failures(self.processes)
 
     @property
     def compared(self) -> int:

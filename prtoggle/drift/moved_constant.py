@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from prtoggle.definitions import locate
+from prtoggle.definitions import imported_module, locate
 from prtoggle.drift.candidates import cached_source
 from prtoggle.drift.classes import Drift, PatchDrift
 from prtoggle.drift.functions import of_node, parsed_block
@@ -59,14 +59,11 @@ def _imported_from(lost: Lost, around: Surroundings) -> str:
         _, tree = around.cache.get(target)
     except PrToggleError:
         return ""
-    parts = target.module.split(".")
-    base = parts if target.file.name == "__init__.py" else parts[:-1]
     for node in reversed(tree.body):
         if isinstance(node, ast.ImportFrom) and any(
             alias.name == lost.locked.name and alias.asname in (None, alias.name) for alias in node.names
         ):
-            above = base[: len(base) - node.level + 1] if node.level else []
-            return ".".join([*above, *([node.module] if node.module else [])])
+            return imported_module(node, target.module, is_package=target.is_package)
     return ""
 
 

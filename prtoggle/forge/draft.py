@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prtoggle.drift.candidates import Evidence, Wanted, cached_source, package_files, search
-from prtoggle.drift.carried import carry_over
-from prtoggle.drift.edit_maker import edits_between, same_code
+from prtoggle.drift.edit_maker import edits_between
 from prtoggle.drift.functions import Definition, definition_at
 from prtoggle.drift.likeness import is_test_module, likeness
-from prtoggle.drift.merging import Merged, changes, dedented, indented, merge_lines
+from prtoggle.drift.merging import changes, indented, merge_lines
 from prtoggle.edits import compilable_module, merge, plan_patch
 from prtoggle.errors import EditOverlapError, PrToggleError
+from prtoggle.forge.draft_value import Draft, DraftPatch
 from prtoggle.forge.fix import LeftOut
+from prtoggle.forge.function_merge import first_conflict, merged_function
 from prtoggle.forge.later_use import still_used, used_later
 from prtoggle.forge.moves import moved_between
 from prtoggle.forge.places import Place, place_of
 from prtoggle.forge.units import Package, compare
+from prtoggle.forge.whole_files import whole_file
 from prtoggle.rebinding import in_a_branch, rebound_at
 from prtoggle.source.source_text import ModuleSource, read_source, split_lines
 from prtoggle.spec import Patch
@@ -37,52 +38,6 @@ if TYPE_CHECKING:
 
 #: A note on a function that stands in an `if` or a `try` beside another of its name.
 IN_A_BRANCH: Final = "in effect only where its branch is the one that the module takes"
-
-
-class DraftPatch(NamedTuple):
-    """One patch of the draft, the place of its target, and whether it can go in at load only."""
-
-    patch: Patch
-    target: ResolvedTarget
-    at_load_only: bool
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class Draft:
-    """What came of a fix: patches, names that stay, and what cannot be taken out with the reason.
-
-    `used_still` are those of the names that stay which something reads after the revert. `leaves` names, for
-    people, what the revert leaves in force: with any, the spec takes out a part of the fix only.
-
-    It is `possible` when there are patches and nothing that a toggle would silently leave in.
-    """
-
-    fix: Fix
-    patches: list[DraftPatch] = field(default_factory=list)
-    stays: list[str] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    used_still: set[str] = field(default_factory=set)
-    leaves: tuple[str, ...] = ()
-
-    @property
-    def possible(self) -> bool:
-        """Whether the patches take out all of the fix that is code."""
-        return bool(self.patches) and not any(item.blocks for item in self.left_out)
-
-    @property
-    def at_load_only(self) -> bool:
-        """Whether some patch cannot be put in once its module is loaded."""
-        return any(patch.at_load_only for patch in self.patches)
-
-    @property
-    def reason(self) -> str:
-        """Why there is no toggle, in one line."""
-        blocking = [f"{item.what} {item.why}" for item in self.left_out if item.blocks]
-        if blocking:
-            return blocking[0] + (f" (and {len(blocking) - 1} more)" if len(blocking) > 1 else "")
-        rest = [f"{item.what} {item.why}" for item in self.left_out]
-        return rest[0] if rest else "the fix changes no code"
 
 
 class _Today(NamedTuple):
@@ -119,7 +74,7 @@ def _draft(fix: Fix, root: Path, renames: Mapping[str, str], *, imports_stay: bo
             places.append(place)
             _take_out(draft, file, place, imports_stay=imports_stay)
         else:
-            draft.left_out.append(_whole_file(file, place, root))
+            draft.left_out.append(whole_file(file, place, root))
     if draft.patches:
         _prove(draft, places)
     return draft
@@ -139,41 +94,6 @@ def _package(place: Place) -> Package:
         return [source.text for source in sources if source is not None]
 
     return Package(place.module, place.file.name == "__init__.py", is_module, lru_cache(texts))
-
-
-def _whole_file(file: FixedFile, place: Place | None, root: Path) -> LeftOut:
-    """Why nothing is done about a file that the fix added or removed, or that is gone today."""
-    if file.before is None and place is not None:
-        users = _importers(place.module, place.folder if place.folder != root else root)
-        used = f"; {users[0]} imports it" if users else "; nothing of the package imports it"
-        return LeftOut(file.path_after, f"is a module that the fix added: it stays{used}", blocks=False)
-    if file.after is None:
-        return LeftOut(file.path_before, "was removed by the fix, and a toggle cannot bring a module back")
-    return LeftOut(file.path_after, "is gone from today's code")
-
-
-def _importers(module: str, folder: Path) -> list[str]:
-    name = module.rpartition(".")[2]
-    found = []
-    for other, path in package_files(folder):
-        if other == module:
-            continue
-        try:
-            text = read_source(path).text
-            tree = ast.parse(text) if name in text else None
-        except (PrToggleError, SyntaxError, ValueError, OSError):
-            continue
-        if tree is not None and any(_imports(node, module, name) for node in ast.walk(tree)):
-            found.append(other)
-    return found
-
-
-def _imports(node: ast.AST, module: str, name: str) -> bool:
-    if isinstance(node, ast.Import):
-        return any(alias.name == module for alias in node.names)
-    if not isinstance(node, ast.ImportFrom):
-        return False
-    return (node.module or "").rpartition(".")[2] == name or any(alias.name == name for alias in node.names)
 
 
 def _take_out(draft: Draft, file: FixedFile, place: Place, *, imports_stay: bool) -> None:
@@ -226,7 +146,7 @@ def _function(draft: Draft, unit: FunctionUnit, today: _Today) -> None:
         return
     merged, base = merged_function(unit.after, found.lines, unit.before)
     if not merged.clean:
-        draft.left_out.append(LeftOut(what, _conflict(merged)))
+        draft.left_out.append(LeftOut(what, first_conflict(merged)))
         return
     if not merged.taken:
         draft.left_out.append(LeftOut(what, "is without the fix already in today's code", blocks=False))
@@ -241,24 +161,6 @@ def _function(draft: Draft, unit: FunctionUnit, today: _Today) -> None:
     if in_a_branch(today.tree, found.qualname, found.node.lineno):
         notes += (IN_A_BRANCH,)
     _add(draft, today, [target], wanted, at_load_only=unit.at_load_only, notes=notes)
-
-
-def merged_function(fixed: Sequence[str], today: Sequence[str], before: Sequence[str]) -> tuple[Merged, str]:
-    """The merge of three texts of a function at whatever indentation each is, and today's indentation."""
-    base, ours = dedented(today)
-    newline = "\r\n" if today and today[0].endswith("\r\n") else "\n"
-    with_fix, without = (
-        [line.rstrip("\r\n") + newline for line in dedented(text)[1]] for text in (fixed, before)
-    )
-    ours = [line.rstrip("\r\n") + newline for line in ours]
-    merged = merge_lines(with_fix, ours, without)
-    if not merged.clean:
-        # A later commit may have laid the fix's own lines out anew, and changed nothing.
-        texts = ["".join(lines) for lines in (with_fix, without, ours)]
-        carried = carry_over(*texts) if same_code(texts[0], texts[2]) else None
-        if carried is not None:
-            merged = Merged(split_lines(carried), (), 1, 0)
-    return merged, base
 
 
 def _elsewhere(unit: FunctionUnit, today: _Today) -> tuple[_Today, Definition | None, tuple[str, ...]]:
@@ -290,25 +192,6 @@ def _is_evidence(candidate: Candidate, unit: FunctionUnit) -> bool:
     return candidate.best is Evidence.NAME and alike.bears_a_name
 
 
-def _conflict(merged: Merged) -> str:
-    """What a person would see of the first conflict, in one line."""
-    conflict = merged.conflicts[0]
-    gone, came = _only(conflict.base, conflict.ours), _only(conflict.ours, conflict.base)
-    if gone and came:
-        what = f"what the fix made {gone!r} now reads {came!r}"
-    elif came:
-        what = f"{came!r} was put in among them"
-    else:
-        what = f"what the fix made {gone!r} is gone" if gone else "their indentation, order or number changed"
-    return f"was changed later on the fix's own lines: {what}"
-
-
-def _only(lines: Sequence[str], others: Sequence[str]) -> str:
-    """The first line that the others do not have, whatever its indentation; empty without one."""
-    there = {line.strip() for line in others}
-    return next((line.strip() for line in lines if line.strip() and line.strip() not in there), "")
-
-
 def _loose(
     draft: Draft, comparison: Comparison, after: str, today: _Today, *, functions: bool = False
 ) -> None:
@@ -319,7 +202,7 @@ def _loose(
     base, theirs = _unix(after), _unix(comparison.loose_text(after, functions=functions))
     merged = merge_lines(base, _unix(today.source.text), theirs)
     if not merged.clean:
-        draft.left_out.append(LeftOut(f"{today.place.module}: {what}", _conflict(merged)))
+        draft.left_out.append(LeftOut(f"{today.place.module}: {what}", first_conflict(merged)))
         return
     if not merged.taken:
         draft.left_out.append(

@@ -10,6 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from prtoggle.definitions import FunctionNode, last_name
 from prtoggle.drift.candidates import package_files
 from prtoggle.drift.functions import definitions
 from prtoggle.errors import UnsupportedTargetError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prtoggle.forge.signatures import Changed
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Lost(NamedTuple):
@@ -109,7 +108,7 @@ def still_used(names: Sequence[str], edited: Mapping[Path, str], folders: Sequen
         if not any(re.search(rf"\b{re.escape(name)}\b", text) for name in wanted):
             continue
         for node in ast.walk(_parsed(text) or ast.Module([], [])):
-            name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+            name = last_name(node)
             if name in wanted and isinstance(getattr(node, "ctx", None), ast.Load):
                 used.add(wanted[name])
     return used
@@ -245,7 +244,7 @@ def _is_read(node: ast.AST, item: Lost, instances: frozenset[tuple[str, str]]) -
     if read is None or read[1] != item.name:
         return False
     value = read[0].func if isinstance(read[0], ast.Call) else read[0]
-    name = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
+    name = last_name(value)
     return name == item.owner or (item.owner, name) in instances
 
 
@@ -254,8 +253,7 @@ def _instances(tree: ast.Module) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            made = node.value.func
-            owner = made.attr if isinstance(made, ast.Attribute) else getattr(made, "id", "")
+            owner = last_name(node.value.func)
             found |= {(owner, target.id) for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.arg) and isinstance(node.annotation, ast.Name):
             found.add((node.annotation.id, node.arg))
@@ -266,5 +264,4 @@ def _calls(node: ast.Call, item: Lost) -> bool:
     """Whether the call passes the parameter by name to something of the function's name."""
     owner, _, name = item.owner.rpartition(".")
     names = {name, owner.rpartition(".")[2]} if name in ("__init__", "__new__") else {name}
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return called in names and any(keyword.arg == item.name for keyword in node.keywords)
+    return last_name(node.func) in names and any(keyword.arg == item.name for keyword in node.keywords)

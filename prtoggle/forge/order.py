@@ -7,7 +7,8 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prtoggle.forge.standing import FunctionNode, ScopeNode, Standing, import_key, is_inert
+from prtoggle.definitions import FunctionNode
+from prtoggle.forge.standing import ScopeNode, Standing, import_key, is_inert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from prtoggle.forge.spec_draft import id_of, links_of, spec_text, title_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prtoggle.forge.draft import Draft
+    from prtoggle.forge.draft_value import Draft
     from prtoggle.forge.git_history import Commit, Repository
 
 

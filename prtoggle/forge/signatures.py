@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from prtoggle.definitions import FunctionNode, last_name
 from prtoggle.drift.functions import definitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _RECORDS: Final = {"dataclass", "NamedTuple"}
 
 
@@ -72,7 +72,7 @@ def misfit(
     """
     if not isinstance(node, ast.Call):
         return None
-    function, *_ = names = [_called(item) for item in (node.func, *node.args[:1])]
+    function, *_ = names = [last_name(item) for item in (node.func, *node.args[:1])]
     names = [aliases.get(name, name) for name in names]
     for item in changed:
         if names[0] in item.names and not (isinstance(node.func, ast.Name) and function in own):
@@ -119,13 +119,9 @@ def _takes_as_much(today: Signature, reverted: Signature, node: ast.Call) -> boo
     return reverted.required <= today.required
 
 
-def _called(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-
-
 def _owner_of(function: ast.expr) -> str:
     """The name before the dot of a call."""
-    return _called(function.value) if isinstance(function, ast.Attribute) else ""
+    return last_name(function.value) if isinstance(function, ast.Attribute) else ""
 
 
 def _signatures(tree: ast.Module) -> dict[str, Signature]:
@@ -137,7 +133,7 @@ def _signatures(tree: ast.Module) -> dict[str, Signature]:
                 in_class = "." in definition.qualname and not _has(node, {"staticmethod"})
                 found[definition.qualname] = _of_arguments(node.args, receiver=in_class)
         elif isinstance(node, ast.ClassDef) and (
-            _has(node, _RECORDS) or any(_called(base) in _RECORDS for base in node.bases)
+            _has(node, _RECORDS) or any(last_name(base) in _RECORDS for base in node.bases)
         ):
             fields = list(_fields(node))
             names = tuple(name for name, _ in fields)
@@ -173,4 +169,4 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, bool]]:
 
 def _has(node: FunctionNode | ast.ClassDef, names: set[str]) -> bool:
     found = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
-    return any(_called(item) in names for item in found)
+    return any(last_name(item) in names for item in found)

@@ -12,7 +12,7 @@ from prtoggle.loader import load_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.forge.draft import Draft
+    from prtoggle.forge.draft_value import Draft
     from prtoggle.forge.git_history import Commit
     from prtoggle.spec import Toggle
 

@@ -13,10 +13,12 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from prtoggle.definitions import FunctionNode, imported_module, last_name
+from prtoggle.target import dotted_prefixes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode = ast.Module | ast.ClassDef
 # Decorators that register their function nowhere: a function that has only these may stay unused.
 _SILENT: Final = (
@@ -65,8 +67,7 @@ class Standing:
 
     def __post_init__(self) -> None:
         """Modules that are imported before the fix, and by what the module is part of."""
-        parts = self.module.split(".")
-        self._loaded = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+        self._loaded = set(dotted_prefixes(self.module))
         for node in self.before.body:
             for alias in getattr(node, "names", ()):
                 self._loaded |= set(self._run_by(node, alias))
@@ -133,14 +134,11 @@ class Standing:
     def _run_by(self, node: ast.AST, alias: ast.alias) -> Iterator[str]:
         """The modules that an import runs where nobody has done so yet."""
         if isinstance(node, ast.Import):
-            parts = alias.name.split(".")
-            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+            yield from dotted_prefixes(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            base = self.module.split(".") if self.is_package else self.module.split(".")[:-1]
-            base = base[: len(base) - node.level + 1] if node.level else []
-            parts = [*base, *(node.module.split(".") if node.module else [])]
-            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
-            whole = ".".join([*parts, alias.name])
+            base = imported_module(node, self.module, is_package=self.is_package)
+            yield from dotted_prefixes(base) if base else ()
+            whole = f"{base}.{alias.name}" if base else alias.name
             if self.is_module(whole):
                 yield whole
 
@@ -194,9 +192,8 @@ def is_inert(node: ast.stmt) -> bool:
 def is_silent(decorator: ast.expr) -> bool:
     """Whether a decorator is one of those that register their function nowhere."""
     node = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     given = [*decorator.args, *decorator.keywords] if isinstance(decorator, ast.Call) else []
-    return name in _SILENT and all(map(_is_plain, given))
+    return last_name(node) in _SILENT and all(map(_is_plain, given))
 
 
 def _notes(node: FunctionNode) -> list[ast.expr]:
@@ -235,9 +232,8 @@ def _is_dunder(name: str) -> bool:
 
 def _is_for_typing(node: ast.If) -> bool:
     """Whether a branch holds imports for type checkers only, and none for the rest."""
-    name = node.test.attr if isinstance(node.test, ast.Attribute) else getattr(node.test, "id", "")
     imports = all(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body)
-    return name == "TYPE_CHECKING" and imports and not node.orelse
+    return last_name(node.test) == "TYPE_CHECKING" and imports and not node.orelse
 
 
 def _brings_a_part(node: ast.Import | ast.ImportFrom, alias: ast.alias, before: ast.Module) -> bool:

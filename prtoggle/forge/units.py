@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from prtoggle.definitions import locate
+from prtoggle.definitions import FunctionNode, locate
 from prtoggle.forge.order import differences
-from prtoggle.forge.standing import FunctionNode, ScopeNode, Standing, import_key
+from prtoggle.forge.standing import ScopeNode, Standing, import_key
 from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:

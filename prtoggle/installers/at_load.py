@@ -91,7 +91,7 @@ class Hook:
             return wrapped(*args, **kwargs)
         if _is_shadowed(instance):
             # runpy takes the code and runs it itself, so that nobody would take the shadow away.
-            _unshadow(instance, instance.__dict__["exec_module"].__prtoggle__)
+            unshadow(instance, instance.__dict__["exec_module"].__prtoggle__)
         code = self._edits.code(instance, name, instance.path)
         return wrapped(*args, **kwargs) if code is None else code
 
@@ -185,7 +185,7 @@ def _call_back(loader: SourceFileLoader, loaded: Callable[[ModuleType, object], 
     before = loader.__dict__.get("exec_module")
 
     def exec_module(module: ModuleType) -> None:
-        _unshadow(loader, before)
+        unshadow(loader, before)
         is_registered = sys.modules.get(module.__name__) is module
         loader.exec_module(module)
         loaded(module, sys.modules.get(module.__name__, module) if is_registered else module)
@@ -198,7 +198,8 @@ def _is_shadowed(loader: SourceFileLoader) -> bool:
     return hasattr(loader.__dict__.get("exec_module"), "__prtoggle__")
 
 
-def _unshadow(loader: SourceFileLoader, before: Any) -> None:
+def unshadow(loader: SourceFileLoader, before: Any) -> None:
+    """Take the shadow of `exec_module` off a loader object; `before` is what it had of its own, or None."""
     if before is None:
         loader.__dict__.pop("exec_module", None)
     else:

@@ -8,10 +8,10 @@ the attribute, or goes through all of them.
 from __future__ import annotations
 
 import sys
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from prtoggle.recompile import nested_codes
+from prtoggle.recompile import all_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ def may_read(function: object, name: str, readers: Iterable[str] = _READERS) -> 
         if found is None or found in seen or _home(found) in _KNOWN:
             continue
         seen.add(found)
-        for code in _codes(found.__code__):
+        for code in all_codes(found.__code__):
             if wanted.intersection(code.co_names) or any(const == name for const in code.co_consts):
                 return True
             named = [_function(found.__globals__.get(called)) for called in code.co_names]
@@ -99,9 +99,3 @@ def _home(function: FunctionType) -> str:
 
 def _is_of_python(function: FunctionType) -> bool:
     return _home(function) in sys.stdlib_module_names
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in nested_codes(code):
-        yield from _codes(inner)

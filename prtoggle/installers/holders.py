@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.dynamo import is_table_of_functions
 from prtoggle.heap import keeps_families
 
 if TYPE_CHECKING:
@@ -138,23 +139,10 @@ def _weak_holders(sought: object) -> list[str]:
             for item in holders
             if item is not references
             and not (isinstance(item, _IN_FLIGHT) or _is_ours(item) or keeps_families(item))
-            and not _is_a_compilers(item)
+            and not is_table_of_functions(item)
         ]
         del holders
     return found
-
-
-def _is_a_compilers(holder: object) -> bool:
-    """Whether it is a table that torch keeps of functions it compiled: it calls none of them from there."""
-    if type(holder) is not dict or "torch" not in sys.modules:
-        return False
-    tables = [item for item in gc.get_referrers(holder) if type(item) is weakref.WeakKeyDictionary]
-    return any(
-        any(value is table for value in list(vars(module).values()))
-        for name, module in list(sys.modules.items())
-        if name.startswith("torch.") and isinstance(module, ModuleType)
-        for table in tables
-    )
 
 
 def _signals(sought: object) -> list[str]:

@@ -14,7 +14,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from prtoggle.recompile import nested_codes
+from prtoggle.recompile import all_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +55,7 @@ class Monitor:
                 self._watched(part).lines.append((lines, told))
                 if part.co_name == "<lambda>" and part is not code:
                     self._watched(part).called.append(called)
-        for part in _with_nested(code):
+        for part in all_codes(code):
             self._arm(part)
 
     def rearm_all(self) -> None:
@@ -112,16 +112,10 @@ def make_monitor() -> Monitor | None:
     return None
 
 
-def _with_nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for nested in nested_codes(code):
-        yield from _with_nested(nested)
-
-
 def _trigger(code: CodeType, spot: Spot) -> tuple[CodeType, frozenset[int]] | None:
     """The code object, and lines of it, whose event means that the spot was reached; None when none does."""
     # A function that was edited itself is in another file.
-    parts = [part for part in _with_nested(code) if part.co_filename == code.co_filename]
+    parts = [part for part in all_codes(code) if part.co_filename == code.co_filename]
     if code.co_name == "<module>":
         lambdas = [part for part in parts if part.co_name == "<lambda>" and _inside(part, spot)]
         parts = lambdas or parts

@@ -7,12 +7,12 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from prtoggle.definitions import FunctionNode
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prtoggle.installers.base import Spot
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Block(Protocol):

@@ -13,6 +13,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.definitions import last_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -83,24 +85,18 @@ def resolved(module: ModuleType, name: str) -> str:
 def _module_named(expression: ast.expr) -> str:
     """The module that a call or subscript gives by its name, or ""."""
     if isinstance(expression, ast.Subscript):
-        return text_of(expression.slice) if _last(expression.value) == "modules" else ""
+        return text_of(expression.slice) if last_name(expression.value) == "modules" else ""
     if not isinstance(expression, ast.Call) or not expression.args:
         return ""
-    called, name = _last(expression.func), text_of(expression.args[0])
+    called, name = last_name(expression.func), text_of(expression.args[0])
     if called == "__import__":
         return name.partition(".")[0]
     is_get = (
         called == "get"
         and isinstance(expression.func, ast.Attribute)
-        and _last(expression.func.value) == "modules"
+        and last_name(expression.func.value) == "modules"
     )
     return name if called == "import_module" or is_get else ""
-
-
-def _last(expression: ast.expr) -> str:
-    if isinstance(expression, ast.Attribute):
-        return expression.attr
-    return expression.id if isinstance(expression, ast.Name) else ""
 
 
 def text_of(expression: ast.expr) -> str:
@@ -118,7 +114,7 @@ def read_by_text(expression: ast.Call | ast.Subscript) -> tuple[ast.expr | None,
     if isinstance(expression, ast.Subscript):
         return _in_namespace(expression.value, text_of(expression.slice))
     arguments = expression.args
-    called = _last(expression.func)
+    called = last_name(expression.func)
     if called == "getattr" and len(arguments) > 1:
         return arguments[0], text_of(arguments[1])
     if isinstance(expression.func, ast.Attribute) and arguments:
@@ -126,7 +122,11 @@ def read_by_text(expression: ast.Call | ast.Subscript) -> tuple[ast.expr | None,
             return _in_namespace(expression.func.value, text_of(arguments[0]))
         if called in ("__getattribute__", "__getattr__"):
             return (expression.func.value if len(arguments) == 1 else arguments[0]), text_of(arguments[-1])
-    if isinstance(expression.func, ast.Call) and _last(expression.func.func) == "attrgetter" and arguments:
+    if (
+        isinstance(expression.func, ast.Call)
+        and last_name(expression.func.func) == "attrgetter"
+        and arguments
+    ):
         return arguments[0], text_of(expression.func.args[0]) if expression.func.args else ""
     return None
 
@@ -134,13 +134,13 @@ def read_by_text(expression: ast.Call | ast.Subscript) -> tuple[ast.expr | None,
 def _in_namespace(namespace: ast.expr, name: str) -> tuple[ast.expr | None, str] | None:
     if isinstance(namespace, ast.Attribute) and namespace.attr == "__dict__":
         return namespace.value, name
-    if isinstance(namespace, ast.Call) and _last(namespace.func) in ("vars", "globals", "locals"):
+    if isinstance(namespace, ast.Call) and last_name(namespace.func) in ("vars", "globals", "locals"):
         return (namespace.args[0] if namespace.args else None), name
     return None
 
 
 def evaluated_text(expression: ast.Call) -> str:
     """The text that a call hands to `eval` or `exec`, or ""."""
-    if _last(expression.func) in ("eval", "exec") and expression.args:
+    if last_name(expression.func) in ("eval", "exec") and expression.args:
         return text_of(expression.args[0])
     return ""

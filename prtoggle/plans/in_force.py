@@ -19,12 +19,9 @@ from prtoggle.installers.holders import short
 from prtoggle.live import code_qualname, find_attribute, opened, peel
 from prtoggle.plans.births import Witness
 from prtoggle.plans.site_maker import running_functions
-from prtoggle.recompile import nested_codes
+from prtoggle.recompile import all_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType
-
     from prtoggle.live import Attribute
     from prtoggle.plans.births import Birth, Unit
     from prtoggle.plans.slots import Slot
@@ -136,7 +133,7 @@ def _is_called_by(attribute: Attribute, unit: Unit) -> bool:
     raw = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
     if type(raw) is not FunctionType or is_of(unit, raw) or "__wrapped__" not in vars(raw):
         return True
-    names = {name for code in _codes(raw.__code__) for name in code.co_names}
+    names = {name for code in all_codes(raw.__code__) for name in code.co_names}
     spaces = [raw.__globals__, vars(attribute.owner)]
     held = [space[name] for space in spaces for name in names if name in space]
     held += [value for name, value in vars(raw).items() if name != "__wrapped__"]
@@ -156,12 +153,6 @@ def _is_filled(cell: Any) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in nested_codes(code):
-        yield from _codes(inner)
 
 
 def _is_made_from_it(birth: Birth, unit: Unit) -> bool:

@@ -79,7 +79,7 @@ class Loading:
         self._stale = True
         self._hook.install()
         for slot in new:
-            for item in slot.plan.waiting if slot.plan else ():
+            for item in slot.waiting:
                 if item.resolved is None and not item.patch.changes_source:
                     after_load.watch(item.module, self._wrap_after_load)
 
@@ -103,7 +103,7 @@ class Loading:
     def _refresh(self) -> None:
         # Without the lock: whoever holds it may be waiting for the very import that asks here.
         self._stale = False
-        requests = [resolved for slot in self._active() if slot.plan for resolved, _ in slot.plan.requests]
+        requests = [resolved for slot in self._active() for resolved, _ in slot.requests]
         self._names = frozenset(resolved.module for resolved in requests)
         self._basenames = frozenset(resolved.file.name for resolved in requests)
         self._identities = frozenset(map(file_identity, {str(resolved.file) for resolved in requests})) - {
@@ -116,19 +116,12 @@ class Loading:
         return [
             (slot, item)
             for slot in self._active()
-            if slot.plan
-            for item in slot.plan.waiting
+            for item in slot.waiting
             if item.resolved is None and edits_source(item.patch)
         ]
 
     def _requests(self, path: str) -> list[Request]:
-        return [
-            (slot, resolved, patch)
-            for slot in self._active()
-            if slot.plan
-            for resolved, patch in slot.plan.requests
-            if same_file(str(resolved.file), path)
-        ]
+        return _requests_for(self._active(), path)
 
     def _resolve_pending(self, name: str) -> None:
         """Find the modules of patches that were asked for before sys.path was complete."""
@@ -152,7 +145,7 @@ class Loading:
         another file in front.
         """
         for slot in self._active():
-            for item in slot.plan.waiting if slot.plan else ():
+            for item in slot.waiting:
                 if slot.plan and item.resolved is not None and item.resolved.module == name:
                     moved = replace(item.resolved, file=Path(path))
                     place = slot.plan.requests.index((item.resolved, item.patch))
@@ -163,9 +156,7 @@ class Loading:
 
     def check(self, slots: Sequence[Slot], *, imports: bool) -> None:
         """Plan, on their texts alone, the files that wait for `slots`; raises what their load would raise."""
-        waiting = [
-            item for slot in slots if slot.plan for item in slot.plan.waiting if item.resolved is not None
-        ]
+        waiting = [item for slot in slots for item in slot.waiting if item.resolved is not None]
         for resolved in {item.resolved.file: item.resolved for item in waiting if item.resolved}.values():
             path = str(resolved.file)
             source = normalised(resolved.file.read_bytes(), path)
@@ -174,14 +165,8 @@ class Loading:
                 refuse_missing_imports(source, resolved, resolved.text)
 
     def _requests_of(self, slots: Sequence[Slot], path: str) -> list[Request]:
-        new = [
-            (slot, resolved, patch)
-            for slot in slots
-            if slot.plan
-            for resolved, patch in slot.plan.requests
-            if same_file(str(resolved.file), path)
-        ]
-        return [request for request in self._requests(path) if request[0] not in slots] + new
+        others = [slot for slot in self._active() if slot not in slots]
+        return _requests_for([*others, *slots], path)
 
     def code(self, loader: SourceFileLoader, name: str, path: str) -> CodeType | None:
         """See at_load.Edits."""
@@ -258,7 +243,7 @@ class Loading:
     def _wrap_in(self, name: str, module: ModuleType, *, again: bool) -> None:
         with self._host.lock:
             for slot in self._active():
-                for item in slot.plan.waiting if slot.plan else ():
+                for item in slot.waiting:
                     if (
                         item.module == name
                         and item.resolved is None
@@ -308,8 +293,7 @@ class Loading:
             wanting = [
                 (slot, patch)
                 for slot in self._active()
-                if slot.plan
-                for resolved, patch in slot.plan.requests
+                for resolved, patch in slot.requests
                 if resolved.module == name
             ]
             self._failed(wanting, error)
@@ -319,6 +303,16 @@ class Loading:
             slot.failures[patch.target] = error
             self._emit(Failed(slot.id, patch.target, error))
         self._host.load_failed(error)
+
+
+def _requests_for(slots: Iterable[Slot], path: str) -> list[Request]:
+    """What the toggles ask of the file, in their order."""
+    return [
+        (slot, resolved, patch)
+        for slot in slots
+        for resolved, patch in slot.requests
+        if same_file(str(resolved.file), path)
+    ]
 
 
 def _compiler(loader: SourceFileLoader, edits: ModuleEdits) -> Callable[[ast.Module], CodeType]:

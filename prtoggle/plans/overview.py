@@ -77,13 +77,11 @@ def _is_loaded(name: str) -> bool:
 
 
 def _waiting(slot: Slot, patch: Patch) -> Waiting | None:
-    found = slot.plan.waiting if slot.plan is not None else ()
-    return next((item for item in found if item.patch is patch), None)
+    return next((item for item in slot.waiting if item.patch is patch), None)
 
 
 def _module(slot: Slot, patch: Patch) -> tuple[str | None, str | None]:
-    requests = slot.plan.requests if slot.plan is not None else ()
-    resolved = next((resolved for resolved, other in requests if other is patch), None)
+    resolved = next((resolved for resolved, other in slot.requests if other is patch), None)
     if resolved is None:
         return patch.target.partition(":")[0], None
     return resolved.module, str(resolved.file)
@@ -92,7 +90,7 @@ def _module(slot: Slot, patch: Patch) -> tuple[str | None, str | None]:
 def announce(new: Sequence[Slot], births: Births, emit: Callable[[Event], None]) -> None:
     """Tell what came of toggles that have just been reverted: patches wait, or are in effect already."""
     for slot in new:
-        waiting = {id(item.patch): item for item in slot.plan.waiting} if slot.plan else {}
+        waiting = {id(item.patch): item for item in slot.waiting}
         for patch in slot.toggle.patches:
             item = waiting.get(id(patch))
             if item is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.plans.overview import is_in_effect, loaded_past_us
-from prtoggle.target import split_name
+from prtoggle.target import dotted_prefixes, split_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +26,7 @@ def awaited_modules(slots: Sequence[Slot]) -> frozenset[str]:
     for _, item in _waiting(slots):
         names.add(item.module)
         if not item.is_found:
-            parts = item.module.replace(":", ".").split(".")
-            names.update(".".join(parts[:count]) for count in range(1, len(parts)))
+            names.update(dotted_prefixes(item.module)[:-1])
     return frozenset(names)
 
 
@@ -62,7 +61,7 @@ def refusal(item: Waiting, name: str) -> UnsupportedTargetError:
 
 
 def _waiting(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Waiting]]:
-    return ((slot, item) for slot in slots for item in (slot.plan.waiting if slot.plan else ()))
+    return ((slot, item) for slot in slots for item in slot.waiting)
 
 
 def _leads_into(item: Waiting, name: str) -> bool:

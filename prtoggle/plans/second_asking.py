@@ -17,12 +17,10 @@ from prtoggle.plans.overview import overview
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.installers.base import Step
     from prtoggle.live import Trail
     from prtoggle.plans.births import Births, Witness
     from prtoggle.plans.sites import Site
     from prtoggle.plans.slots import Slot
-    from prtoggle.spec import Patch
 
 
 def refuse_ineffective(slots: Sequence[Slot], births: Births) -> None:
@@ -31,24 +29,17 @@ def refuse_ineffective(slots: Sequence[Slot], births: Births) -> None:
     The failure of a load is raised as it was; RestoreError says what somebody else changed meanwhile.
     """
     for slot in slots:
-        for site, trail in slot.plan.sites if slot.plan else ():
+        for site, trail in slot.sites:
             _refuse_replaced_site(slot, site, trail)
-        for patch, step in _steps(slot):
+        for patch, step in slot.steps:
             if not step.is_in_effect():
                 raise _not_in_force(slot, patch.target, "its place holds something else by now")
         for birth in births.with_slot(slot):
             if slot not in birth.put_back:
                 for witness in birth.witnesses.get(slot, ()):
                     _refuse_replaced_birth(slot, witness)
-        if slot.plan is not None and slot.plan.waiting:
+        if slot.waiting:
             _refuse_failed(slot, births)
-
-
-def _steps(slot: Slot) -> list[tuple[Patch, Step]]:
-    if slot.plan is None:
-        return []
-    waited = [(item.patch, item.step) for item in slot.plan.waiting if item.step is not None]
-    return [*slot.plan.steps, *waited]
 
 
 def _refuse_failed(slot: Slot, births: Births) -> None:

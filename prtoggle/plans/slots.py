@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prtoggle.errors import PrToggleError
     from prtoggle.installers.base import Step
     from prtoggle.live import Trail
@@ -76,3 +78,24 @@ class Slot:
     def id(self) -> str:
         """The toggle's id."""
         return self.toggle.id
+
+    @property
+    def sites(self) -> Sequence[SitePlan]:
+        """What is planned for live functions; like the rest, nothing while there is no plan."""
+        return self.plan.sites if self.plan is not None else ()
+
+    @property
+    def waiting(self) -> Sequence[Waiting]:
+        """The patches that wait for their module, or did."""
+        return self.plan.waiting if self.plan is not None else ()
+
+    @property
+    def requests(self) -> Sequence[tuple[ResolvedTarget, Patch]]:
+        """The patches that are made in source."""
+        return self.plan.requests if self.plan is not None else ()
+
+    @property
+    def steps(self) -> list[tuple[Patch, Step]]:
+        """The steps that have been or will be made, those of modules that were loaded since included."""
+        planned = self.plan.steps if self.plan is not None else ()
+        return [*planned, *((item.patch, item.step) for item in self.waiting if item.step is not None)]

@@ -12,7 +12,7 @@ from prtoggle.errors import ActivationError, PrToggleError, TargetModuleError
 from prtoggle.installers import after_load
 from prtoggle.plans.planning import loaded_modules
 from prtoggle.plans.shadows import Request
-from prtoggle.target import ResolvedTarget, split_name
+from prtoggle.target import ResolvedTarget, dotted_prefixes, split_name
 from prtoggle.trace.calls import HANDLERS, keep_out_of
 from prtoggle.trace.handler import Handler
 from prtoggle.trace.ledger import Ledger
@@ -57,19 +57,12 @@ class TraceSession:
 
         Raises a PrToggleError when a function of a loaded module cannot be traced.
         """
-        names = {prefix for _, patch in self._waiting for prefix in _prefixes(patch.target)}
+        names = {prefix for _, patch in self._waiting for prefix in dotted_prefixes(patch.target)}
         for name in sorted(names):
-            after_load.watch(name, self._loaded)
-            module = sys.modules.get(name)
-            if module is not None:
-                self._trace(module)
+            _now_and_after_load(name, self._trace, self._loaded)
         follow_threads()
-        after_load.watch(EXECUTORS, follow_work)
-        if EXECUTORS in sys.modules:
-            follow_work(sys.modules[EXECUTORS])
-        after_load.watch(_COMPILER, keep_out_of)
-        if _COMPILER in sys.modules:
-            keep_out_of(sys.modules[_COMPILER])
+        _now_and_after_load(EXECUTORS, follow_work)
+        _now_and_after_load(_COMPILER, keep_out_of)
         os.register_at_fork(after_in_child=self._forked)
 
     def _loaded(self, module: ModuleType) -> None:
@@ -151,9 +144,16 @@ def _exchange(function: FunctionType, traced: Traced, number: int) -> None:
     function.__code__ = trampoline(function.__code__, number, bound=binds_alike)
 
 
-def _prefixes(target: str) -> list[str]:
-    parts = target.replace(":", ".").split(".")
-    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+def _now_and_after_load(
+    name: str,
+    act: Callable[[ModuleType], None],
+    after: Callable[[ModuleType], None] | None = None,
+) -> None:
+    """Act on a module that is loaded, and on every load from now on; then by `after`, where that differs."""
+    after_load.watch(name, after or act)
+    module = sys.modules.get(name)
+    if module is not None:
+        act(module)
 
 
 def _resolved(target: str) -> ResolvedTarget | None:

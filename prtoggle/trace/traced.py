@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from prtoggle.recompile import nested_codes
+from prtoggle.recompile import all_codes
 from prtoggle.trace.copying import CONSTANTS
 from prtoggle.trace.libraries import is_array, is_tensor
 from prtoggle.trace.members import members_of
@@ -124,11 +124,10 @@ def _parameters(code: CodeType) -> tuple[object, ...]:
 
 
 def _name_uses(code: CodeType) -> Iterator[tuple[str, str]]:
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _GLOBAL:
-            yield instruction.opname, str(instruction.argval)
-    for inner in nested_codes(code):
-        yield from _name_uses(inner)
+    for inner in all_codes(code):
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname in _GLOBAL:
+                yield instruction.opname, str(instruction.argval)
 
 
 @functools.lru_cache(maxsize=_CODES)
@@ -140,13 +139,14 @@ def names_used_by(code: CodeType) -> frozenset[str]:
 @functools.lru_cache(maxsize=_CODES)
 def attributes_set_by(code: CodeType) -> frozenset[str]:
     """The attributes that the code sets or deletes, of whatever object."""
-    here = {str(step.argval) for step in dis.get_instructions(code) if step.opname in _ATTRIBUTE}
-    return frozenset(here).union(*map(attributes_set_by, nested_codes(code)))
+    steps = (step for inner in all_codes(code) for step in dis.get_instructions(inner))
+    return frozenset(str(step.argval) for step in steps if step.opname in _ATTRIBUTE)
 
 
 def _texts_of(code: CodeType) -> frozenset[str]:
-    here = {const for const in code.co_consts if isinstance(const, str)}
-    return frozenset(here).union(*map(_texts_of, nested_codes(code)))
+    return frozenset(
+        const for inner in all_codes(code) for const in inner.co_consts if isinstance(const, str)
+    )
 
 
 def is_container(value: Any) -> bool:

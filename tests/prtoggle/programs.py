@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -50,6 +51,12 @@ SPECS = {
                 replacement: return "old"
         """,
 }
+
+
+def heed_signals() -> None:
+    """For `preexec_fn`: a job in the background, or under nohup, ignores signals, and would hand that on."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @dataclass

@@ -25,7 +25,7 @@ from prtoggle.catalog import Catalog
 from prtoggle.cli import main
 from prtoggle.cli.bisect_view import print_answer
 from prtoggle.forge.git_history import Repository
-from tests.prtoggle.programs import ROOT
+from tests.prtoggle.programs import ROOT, heed_signals
 from tests.prtoggle.toggle_history import (
     COMMITS,
     IDS,
@@ -206,8 +206,7 @@ def test_an_interruption_ends_the_runs_and_prints_the_command_that_goes_on(searc
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A job in the background of a shell ignores the signal, and would hand that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        preexec_fn=heed_signals,  # noqa: PLW1509
     )
     while runs_of(pids) < 2:
         time.sleep(0.02)

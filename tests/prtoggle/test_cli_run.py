@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prtoggle import report
-from tests.prtoggle.programs import MODULE, Project
+from tests.prtoggle.programs import MODULE, Project, heed_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +74,12 @@ def test_signals_reach_the_command(project: Project, number: int) -> None:
     )
     command = [sys.executable, "-m", "prtoggle", "run", "1", "--", sys.executable, "-c", code]
     with subprocess.Popen(
-        command, cwd=project.root, env=project.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=project.root,
+        env=project.environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_signals,  # noqa: PLW1509
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -95,6 +100,7 @@ def test_an_interrupt_from_the_terminal_is_the_commands_to_handle(project: Proje
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=heed_signals,  # noqa: PLW1509
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"

@@ -17,7 +17,7 @@ import pytest
 from prtoggle.cli import main
 from prtoggle.loader import load_file
 from prtoggle.static_check import SourceCache, plan_modules
-from tests.prtoggle.fix_history import GIT_ENVIRONMENT, History
+from tests.prtoggle.fix_history import GIT_ENVIRONMENT, KERNELS, History
 
 PACKAGE = "hst_project"
 
@@ -51,24 +51,6 @@ class Pool:
         taken = self.slots[:count]
         self.slots = self.slots[count:]
         return taken
-'''
-
-KERNELS = '''\
-"""Kernels."""
-
-from __future__ import annotations
-
-
-def jit(function):
-    return function
-
-
-@jit
-def copy_kernel(source, target, count, BLOCK):
-    start = 0
-    while start < count:
-        target[start : start + BLOCK] = source[start : start + BLOCK]
-        start += BLOCK
 '''
 
 #: The three fixes: pull request, file, what was there, what is there since.
