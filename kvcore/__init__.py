@@ -71,7 +71,11 @@ if TYPE_CHECKING:
         SWARadixCache,
         maybe_cache_unfinished_req,
     )
-    from kvcore.release import free_swa_out_of_window_slots, release_kv_cache
+    from kvcore.release import (
+        free_swa_out_of_window_slots,
+        free_swa_out_of_window_slots_of_batch,
+        release_kv_cache,
+    )
     from kvcore.req import Req, ReqKvInfo
     from kvcore.schedule_batch import ScheduleBatch
     from kvcore.server_args import ServerArgs, SpeculativeAlgorithm, get_server_args, set_server_args
@@ -128,6 +132,7 @@ __all__ = [
     "cancel_admission",
     "evict_from_tree_cache",
     "free_swa_out_of_window_slots",
+    "free_swa_out_of_window_slots_of_batch",
     "get_alloc_len_per_decode",
     "get_alloc_reserve_per_decode",
     "get_last_loc",
@@ -223,6 +228,7 @@ _HOMES = {
     ),
     "kvcore.release": (
         "free_swa_out_of_window_slots",
+        "free_swa_out_of_window_slots_of_batch",
         "release_kv_cache",
     ),
     "kvcore.req": (

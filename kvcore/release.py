@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+import numpy as np
+
 from kvcore.allocators.dsv4 import DSV4Allocator
+from kvcore.kernels.addressing import upload
 from kvcore.page_math import align_down, align_up
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.prefix_cache.base import PrefixCache
-    from kvcore.req import Req
+    from kvcore.req import Req, ReqKvInfo
 
 
 @runtime_checkable
@@ -89,24 +94,84 @@ def free_swa_out_of_window_slots(
     allocator: FreesWindow,
     is_chunk_cache: bool,
 ) -> None:
-    """Give back window slots that no later token of ``req`` attends to; moves ``swa_evicted_seqlen``.
+    """``free_swa_out_of_window_slots_of_batch`` for one request, ``pre_len`` tokens before its next one."""
+    free_swa_out_of_window_slots_of_batch(
+        [req],
+        [pre_len],
+        sliding_window_size=sliding_window_size,
+        page_size=page_size,
+        req_to_token_pool=req_to_token_pool,
+        allocator=allocator,
+        is_chunk_cache=is_chunk_cache,
+    )
+
+
+def free_swa_out_of_window_slots_of_batch(
+    reqs: Sequence[Req],
+    pre_lens: Sequence[int],
+    *,
+    sliding_window_size: int,
+    page_size: int,
+    req_to_token_pool: ReqToTokenPool,
+    allocator: FreesWindow,
+    is_chunk_cache: bool,
+) -> None:
+    """Give back window slots that no later token of ``reqs`` attends to; moves each ``swa_evicted_seqlen``.
+
+    ``pre_lens`` are the numbers of tokens before the next one of each request; ``out_of_window`` says which
+    tokens go. The full slots stay. However many requests there are, it is one gather and one free, and it
+    synchronises nothing.
+    """
+    segments: list[tuple[ReqKvInfo, range]] = []
+    for req, pre_len in zip(reqs, pre_lens, strict=True):
+        kv = req.kv
+        assert kv is not None, f"request {req.rid} holds no row"
+        gone = out_of_window(
+            kv,
+            pre_len,
+            sliding_window_size=sliding_window_size,
+            page_size=page_size,
+            is_chunk_cache=is_chunk_cache,
+        )
+        if gone:
+            segments.append((kv, gone))
+    if not segments:
+        return
+    allocator.free_swa_segment(_slots_of(req_to_token_pool.req_to_token, segments))
+    for kv, gone in segments:
+        kv.swa_evicted_seqlen = gone.stop
+
+
+def out_of_window(
+    kv: ReqKvInfo, pre_len: int, *, sliding_window_size: int, page_size: int, is_chunk_cache: bool
+) -> range:
+    """The tokens of a request, whole pages, whose window slots can go before token ``pre_len`` is computed.
 
         0         evicted            frontier                        pre_len
-        |-- gone --|-- freed now, whole pages --|-- at least a window --|
+        |-- gone --|-- to go, whole pages --|-- at least a window --|
 
-    ``pre_len`` is the number of tokens before the next one. What a tree may insert must keep a window of live
-    tokens behind any page boundary, so its frontier stays back by the window rounded up to pages: with the
-    window alone the node inserted next may have no live tail (sgl-project/sglang#22470, #29860). A cache that
-    keeps nothing may go up to the window. The tokens below ``cache_protected_len`` belong to the tree.
+    What a tree may insert must keep a window of live tokens behind any page boundary, so its frontier stays
+    back by the window rounded up to pages: with the window alone the node inserted next may have no live tail
+    (sgl-project/sglang#22470, #29860). A cache that keeps nothing (``is_chunk_cache``) may go up to the
+    window. The tokens below ``cache_protected_len`` belong to the tree.
     """
-    kv = req.kv
-    assert kv is not None, f"request {req.rid} holds no row"
-    assert kv.cache_protected_len % page_size == 0, f"request {req.rid}: {kv} within a page of {page_size}"
+    assert kv.cache_protected_len % page_size == 0, f"{kv} is protected up to within a page of {page_size}"
     evicted = max(kv.swa_evicted_seqlen, kv.cache_protected_len, align_up(kv.swa_evict_floor, page_size))
     live_len = sliding_window_size
     if not is_chunk_cache:
         live_len = align_up(max(sliding_window_size, page_size), page_size)
     frontier = align_down(max(evicted, pre_len - live_len), page_size)
-    if frontier > evicted:
-        allocator.free_swa_segment(req_to_token_pool.req_to_token[kv.req_pool_idx, evicted:frontier])
-        kv.swa_evicted_seqlen = frontier
+    return range(evicted, frontier)
+
+
+def _slots_of(req_to_token: torch.Tensor, segments: Sequence[tuple[ReqKvInfo, range]]) -> torch.Tensor:
+    """The slots of some columns of each row, one segment behind the other."""
+    if len(segments) == 1:
+        [(kv, columns)] = segments
+        return req_to_token[kv.req_pool_idx, columns.start : columns.stop]
+    lens = [len(columns) for _, columns in segments]
+    index = np.empty((2, sum(lens)), dtype=np.int64)
+    index[0] = np.repeat([kv.req_pool_idx for kv, _ in segments], lens)
+    index[1] = np.concatenate([np.arange(columns.start, columns.stop) for _, columns in segments])
+    cells = upload(index, req_to_token.device)
+    return req_to_token[cells[0], cells[1]]

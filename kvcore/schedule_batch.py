@@ -19,7 +19,7 @@ from kvcore.compressed_allocation import decode_states_fit
 from kvcore.kernels.addressing import upload
 from kvcore.page_math import align_up
 from kvcore.prefix_cache.base import OwnsSlots
-from kvcore.release import FreesWindow, free_swa_out_of_window_slots, release_kv_cache
+from kvcore.release import FreesWindow, free_swa_out_of_window_slots_of_batch, release_kv_cache
 from kvcore.req import Req, ReqKvInfo
 from kvcore.speculative import dflash, eagle
 from kvcore.speculative.dflash import PlanBuffers
@@ -272,34 +272,40 @@ class ScheduleBatch:
         """Free what left the window, for requests that have decoded enough since the last look."""
         if self.sliding_window_size is None:
             return
+        due: list[Req] = []
+        pre_lens: list[int] = []
         for req in self.reqs:
             kv = req.kv
             if kv is None or req.decode_batch_idx == 0:
                 continue
             if kv.kv_committed_len - kv.swa_checked_len >= self.swa_eviction_interval:
+                due.append(req)
                 # A key of pairs ends one token early, and its live tail with it (sgl-project/sglang#34870).
-                self._evict_window(req, kv.kv_committed_len - int(self.is_speculative))
+                pre_lens.append(kv.kv_committed_len - int(self.is_speculative))
                 kv.swa_checked_len = kv.kv_committed_len
+        self._evict_window(due, pre_lens)
 
     def _evict_window_before_extend(self) -> None:
         """Free what left the window between two chunks of a prompt; a tree does so itself, by eviction."""
         if self.sliding_window_size is None or isinstance(self.tree_cache, OwnsSlots):
             return
-        for req in self.reqs:
-            if req.kv is not None:
-                # Under overlap the forward of the chunk before still reads its own window.
-                in_flight = 0 if self.server_args.disable_overlap_schedule else req.extend_len
-                self._evict_window(req, req.prefix_indices.numel() - in_flight)
+        # Under overlap the forward of the chunk before still reads its own window.
+        overlap = not self.server_args.disable_overlap_schedule
+        holders = [req for req in self.reqs if req.kv is not None]
+        pre_lens = [req.prefix_indices.numel() - (req.extend_len if overlap else 0) for req in holders]
+        self._evict_window(holders, pre_lens)
 
-    def _evict_window(self, req: Req, pre_len: int) -> None:
+    def _evict_window(self, reqs: Sequence[Req], pre_lens: Sequence[int]) -> None:
+        if not reqs:
+            return
         assert self.sliding_window_size is not None, "the model has no window"
         assert isinstance(self.allocator, FreesWindow), (
             f"a window of {self.sliding_window_size} tokens needs an allocator that frees window slots, "
             f"found {type(self.allocator).__name__}"
         )
-        free_swa_out_of_window_slots(
-            req,
-            pre_len,
+        free_swa_out_of_window_slots_of_batch(
+            reqs,
+            pre_lens,
             sliding_window_size=self.sliding_window_size,
             page_size=self.allocator.page_size,
             req_to_token_pool=self.req_to_token_pool,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcore.allocators.swa import SWAAllocator
 from kvcore.page_math import align_down, align_up
 from kvcore.pools.req_to_token import ReqToTokenPool
-from kvcore.release import free_swa_out_of_window_slots, release_kv_cache
+from kvcore.release import (
+    free_swa_out_of_window_slots,
+    free_swa_out_of_window_slots_of_batch,
+    release_kv_cache,
+)
 from kvcore.req import ReqKvInfo
 from tests.kvcore.factories import WINDOW, make_req, make_stack
 
@@ -140,6 +145,44 @@ def test_a_cache_that_keeps_nothing_goes_up_to_the_window(window, page_size, pre
     allocator, pool, req = make_window_req(page_size, pre_len)
     evict(allocator, pool, req, pre_len, window=window, page_size=page_size, is_chunk_cache=True)
     assert req.kv.swa_evicted_seqlen == align_down(max(0, pre_len - window), page_size)
+
+
+def make_window_stack(page_size: int, lengths: list[int]):
+    """Requests of these lengths in one pool, all their slots mapped."""
+    total = sum(align_up(length, page_size) for length in lengths)
+    allocator = SWAAllocator(total, total, page_size, device="cpu")
+    pool = ReqToTokenPool(len(lengths), max(align_up(length, page_size) for length in lengths), device="cpu")
+    reqs = [make_req(f"r{i}", length) for i, length in enumerate(lengths)]
+    for req, row, length in zip(reqs, pool.alloc(reqs), lengths, strict=True):
+        slots = allocator.alloc(align_up(length, page_size))
+        pool.write((row, slice(0, length)), slots[:length].int())
+        req.kv = ReqKvInfo(row, kv_committed_len=length, kv_allocated_len=length)
+    return allocator, pool, reqs
+
+
+@given(
+    window=st.integers(1, 40),
+    page_size=st.sampled_from([1, 4, 16]),
+    lens=st.lists(st.tuples(st.integers(1, 200), st.integers(0, 200)), min_size=1, max_size=6),
+    is_chunk_cache=st.booleans(),
+)
+def test_a_batch_leaves_the_window_as_its_requests_do_alone(window, page_size, lens, is_chunk_cache):
+    lengths = [max(pair) for pair in lens]
+    pre_lens = [min(pair) for pair in lens]
+    together, pool, reqs = make_window_stack(page_size, lengths)
+    alone, alone_pool, alone_reqs = make_window_stack(page_size, lengths)
+    settings = {"sliding_window_size": window, "page_size": page_size, "is_chunk_cache": is_chunk_cache}
+
+    free_swa_out_of_window_slots_of_batch(
+        reqs, pre_lens, req_to_token_pool=pool, allocator=together, **settings
+    )
+    for req, pre_len in zip(alone_reqs, pre_lens, strict=True):
+        free_swa_out_of_window_slots(req, pre_len, req_to_token_pool=alone_pool, allocator=alone, **settings)
+
+    assert [req.kv for req in reqs] == [req.kv for req in alone_reqs]
+    assert together.swa_available_size() == alone.swa_available_size()
+    assert together.swa_available_size() == sum(req.kv.swa_evicted_seqlen for req in reqs)
+    assert torch.equal(together.full_to_swa_index_mapping, alone.full_to_swa_index_mapping)
 
 
 def test_window_frontier_in_numbers():

@@ -33,10 +33,9 @@ def operations_of_steps(cache: str, page_size: int, spec: str | None, batch_size
     stack = make_stack(cache, page_size=page_size, size=8192, rows=64, spec=spec)
     if prefix:
         stack.finish(stack.cached(make_req("before", prefix, max_new_tokens=1)))
-    reqs = [make_req(f"r{i}", 48) for i in range(batch_size)]
+    reqs = [make_req(f"r{i}", 80) for i in range(batch_size)]
     batch = stack.batch(stack.queued(*reqs))
-    # What leaves a window is freed request by request, once in so many steps: not counted here.
-    batch.swa_eviction_interval = 1 << 30
+    batch.swa_eviction_interval = 1
     steps = []
     for prepare in (batch.prepare_for_extend, batch.prepare_for_decode, batch.prepare_for_decode):
         with CountOperations() as operations:
@@ -44,6 +43,8 @@ def operations_of_steps(cache: str, page_size: int, spec: str | None, batch_size
         steps.append(operations.counts)
         batch.advance([[1]] * batch_size)
     stack.check(*reqs)
+    if stack.window is not None:
+        assert all(req.kv.swa_evicted_seqlen for req in reqs), "nothing left the window"
     return steps
 
 
