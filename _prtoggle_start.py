@@ -1,4 +1,7 @@
-"""What an interpreter start calls when `PRTOGGLE` is set, or `PRTOGGLE_TRACE`.
+"""What an interpreter start calls when `PRTOGGLE` is set.
+
+It is set, to nothing, for processes that only `PRTOGGLE_TRACE` is meant for: a start file that asks for one
+name costs every other start less.
 
 The two start files, `prtoggle.pth` and `prtoggle.start` (PEP 829), name this module.
 It stands alone at the top level because Python 3.15 and later import it even when the variable is unset:

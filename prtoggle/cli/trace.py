@@ -112,7 +112,8 @@ def trace_command(
         tuple(toggle.id for toggle in toggles), limit, calls or 0, max_copy, continue_with == "fixed"
     )
     with tempfile.TemporaryDirectory(prefix="prtoggle-trace-") as folder:
-        traced = {VARIABLE: settings.as_text()}
+        # The start file of every interpreter looks for one name only; empty, it reverts nothing.
+        traced = {TOGGLES: os.environ.get(TOGGLES, ""), VARIABLE: settings.as_text()}
         status = run_to_its_end(command, {**reporting_environment(catalog, folder), **traced})
         summary = TraceSummary.of(
             toggles, settings, report.read(folder), command=command, command_status=status

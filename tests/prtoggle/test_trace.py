@@ -336,7 +336,7 @@ def test_a_toggle_that_is_reverted_already_has_nothing_to_compare(
 def test_a_process_that_cannot_do_what_the_variable_says_ends(
     project: Project, variables: dict[str, str], why: str
 ) -> None:
-    done = project.python("-c", "print('went on')", variables=variables)
+    done = project.python("-c", "print('went on')", variables={"PRTOGGLE": "", **variables})
 
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
@@ -347,7 +347,9 @@ def test_a_process_that_outlives_the_trace_goes_on_untraced(project: Project) ->
     gone = str(project.root / "gone")
 
     done = project.python(
-        "-m", "app", variables={"PRTOGGLE_TRACE": '{"toggles": ["1"]}', "PRTOGGLE_REPORT": gone}
+        "-m",
+        "app",
+        variables={"PRTOGGLE": "", "PRTOGGLE_TRACE": '{"toggles": ["1"]}', "PRTOGGLE_REPORT": gone},
     )
 
     assert (done.returncode, done.stdout) == (0, "2 6 1\n")
