@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
-    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
+    from kvcore.allocators.dsv4_values import DSV4OutCacheLoc
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.prefix_cache.base import PrefixCache
     from kvcore.req import Req

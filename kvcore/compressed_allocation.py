@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import torch
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
-    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
     from kvcore.allocators.dsv4_lens import DSV4StateLens, Phase
+    from kvcore.allocators.dsv4_values import DSV4OutCacheLoc
     from kvcore.prefix_cache.base import PrefixCache
     from kvcore.req import ReqKvInfo
     from kvcore.server_args import ServerArgs

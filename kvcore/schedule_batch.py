@@ -18,18 +18,18 @@ from kvcore.capacity import available_and_evictable_str, evict_from_tree_cache
 from kvcore.compressed_allocation import decode_states_fit
 from kvcore.kernels.addressing import upload
 from kvcore.page_math import align_up
-from kvcore.prefix_cache.base import OwnsSlots
-from kvcore.release import FreesWindow, free_swa_out_of_window_slots_of_batch, release_kv_cache
+from kvcore.release import release_kv_cache
 from kvcore.req import Req, ReqKvInfo
 from kvcore.speculative import dflash, eagle
 from kvcore.speculative.dflash import PlanBuffers
 from kvcore.speculative.eagle import records_of
+from kvcore.window import evict_window_before_decode, evict_window_before_extend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvcore.allocators.base import TokenToKVPoolAllocator
-    from kvcore.allocators.dsv4 import DSV4OutCacheLoc
+    from kvcore.allocators.dsv4_values import DSV4OutCacheLoc
     from kvcore.pools.req_to_token import ReqToTokenPool
     from kvcore.prefix_cache.base import PrefixCache
     from kvcore.server_args import ServerArgs
@@ -102,7 +102,7 @@ class ScheduleBatch:
         Raises RowOverflow, KvReuseError or OutOfSlots; the requests and pools are then as before.
         """
         device = self.allocator.device
-        self._evict_window_before_extend()
+        evict_window_before_extend(self)
         self.extend_lens = lens = extend_lens_of(self.reqs, device)
         granted = alloc_for_extend(self)
         self.spec_plan = None
@@ -117,7 +117,7 @@ class ScheduleBatch:
         Raises RowOverflow or OutOfSlots; the requests and pools are then as before, but for slots that had
         left the window.
         """
-        self._evict_window_before_decode()
+        evict_window_before_decode(self)
         algorithm = self.server_args.speculative_algorithm
         if algorithm is None:
             self.out_cache_loc = alloc_for_decode(self, token_per_req=1)
@@ -267,51 +267,6 @@ class ScheduleBatch:
         host = np.array(lens, dtype=np.int64)
         self.seq_lens_cpu = torch.from_numpy(host)
         self.seq_lens = upload(host, self.allocator.device)
-
-    def _evict_window_before_decode(self) -> None:
-        """Free what left the window, for requests that have decoded enough since the last look."""
-        if self.sliding_window_size is None:
-            return
-        due: list[Req] = []
-        pre_lens: list[int] = []
-        for req in self.reqs:
-            kv = req.kv
-            if kv is None or req.decode_batch_idx == 0:
-                continue
-            if kv.kv_committed_len - kv.swa_checked_len >= self.swa_eviction_interval:
-                due.append(req)
-                # A key of pairs ends one token early, and its live tail with it (sgl-project/sglang#34870).
-                pre_lens.append(kv.kv_committed_len - int(self.is_speculative))
-                kv.swa_checked_len = kv.kv_committed_len
-        self._evict_window(due, pre_lens)
-
-    def _evict_window_before_extend(self) -> None:
-        """Free what left the window between two chunks of a prompt; a tree does so itself, by eviction."""
-        if self.sliding_window_size is None or isinstance(self.tree_cache, OwnsSlots):
-            return
-        # Under overlap the forward of the chunk before still reads its own window.
-        overlap = not self.server_args.disable_overlap_schedule
-        holders = [req for req in self.reqs if req.kv is not None]
-        pre_lens = [req.prefix_indices.numel() - (req.extend_len if overlap else 0) for req in holders]
-        self._evict_window(holders, pre_lens)
-
-    def _evict_window(self, reqs: Sequence[Req], pre_lens: Sequence[int]) -> None:
-        if not reqs:
-            return
-        assert self.sliding_window_size is not None, "the model has no window"
-        assert isinstance(self.allocator, FreesWindow), (
-            f"a window of {self.sliding_window_size} tokens needs an allocator that frees window slots, "
-            f"found {type(self.allocator).__name__}"
-        )
-        free_swa_out_of_window_slots_of_batch(
-            reqs,
-            pre_lens,
-            sliding_window_size=self.sliding_window_size,
-            page_size=self.allocator.page_size,
-            req_to_token_pool=self.req_to_token_pool,
-            allocator=self.allocator,
-            is_chunk_cache=not isinstance(self.tree_cache, OwnsSlots),
-        )
 
 
 def advance_request(req: Req, new_ids: Sequence[int], *, verified: bool) -> bool:

@@ -133,3 +133,17 @@ class MapsWindow(Protocol):
     swa_attn_allocator: ListsFreePages
     full_to_swa_index_mapping: torch.Tensor
     """int64 [size + page_size + 1]; 0 where a full slot has no window slot; the last entry is -1."""
+
+
+class _TwoPools(Protocol):
+    def full_available_size(self) -> int: ...
+
+    def swa_available_size(self) -> int: ...
+
+
+def ran_short(allocator: _TwoPools) -> str:
+    """What a broken assertion says where a pool that was counted before could not give what it had."""
+    return (
+        f"a pool ran short after it was counted: {allocator.full_available_size()} full slots and "
+        f"{allocator.swa_available_size()} window slots are free"
+    )

@@ -9,11 +9,11 @@ A token's compressed entry lies in the compressed page of its own page, at (offs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator
+from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator, ran_short
 from kvcore.allocators.dsv4_lens import (
     C4_RATIO,
     C128_RATIO,
@@ -22,52 +22,15 @@ from kvcore.allocators.dsv4_lens import (
 )
 from kvcore.allocators.dsv4_pages import CompressedPages, new_token_indices
 from kvcore.allocators.dsv4_states import CompressStatePool
+from kvcore.allocators.dsv4_values import DSV4OutCacheLoc, DSV4PoolSizes, DSV4State
 from kvcore.allocators.page_count import decode_page_openers, num_extend_pages
 from kvcore.allocators.swa import SWAAllocator
-from kvcore.errors import OutOfSlots
 from kvcore.kernels.addressing import upload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvcore.allocators.dsv4_lens import DSV4StateLens, Phase
-    from kvcore.allocators.dsv4_pages import CompressedPagesState
-    from kvcore.allocators.dsv4_states import StatePoolState
-    from kvcore.allocators.swa import SWAState
-
-
-class DSV4PoolSizes(NamedTuple):
-    """Entries of each pool; full, swa and the states in pages of P, c4 of P/4, c128 of P/128."""
-
-    full: int
-    swa: int
-    c4: int
-    c128: int
-    c4_state: int
-    c128_state: int
-
-
-class DSV4OutCacheLoc(NamedTuple):
-    """Where the new tokens of a step go, int64 each, requests concatenated."""
-
-    full: torch.Tensor
-    """[new tokens], what the rows hold."""
-    swa: torch.Tensor
-    """[new tokens], window slots."""
-    c4: torch.Tensor
-    """[entries that become complete], ratio 4."""
-    c128: torch.Tensor
-    """[entries that become complete], ratio 128."""
-    c4_state: torch.Tensor
-    c128_state: torch.Tensor
-
-
-class DSV4State(NamedTuple):
-    """A copy of all six pools, as ``backup_state`` took it."""
-
-    kv: SWAState
-    compressed: tuple[CompressedPagesState, ...]
-    states: tuple[StatePoolState, ...]
 
 
 class DSV4Allocator(TokenToKVPoolAllocator):
@@ -161,7 +124,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         if num_slots > self.available_size():
             return None
         slots = self.kv_allocator.alloc(num_slots)
-        assert slots is not None, self._ran_short()
+        assert slots is not None, ran_short(self)
         self._bind(slots[:: self.page_size] // self.page_size)
         return slots
 
@@ -181,7 +144,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         slots = self.kv_allocator.alloc_extend(
             prefix_lens, prefix_lens_cpu, seq_lens, seq_lens_cpu, last_loc, extend_num_tokens
         )
-        assert slots is not None, self._ran_short()
+        assert slots is not None, ran_short(self)
         first_of_page = new_token_indices(prefix_lens_cpu, seq_lens_cpu, self.page_size, 0)
         self._bind(slots[upload(first_of_page, self.device)] // self.page_size)
         return slots
@@ -194,7 +157,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         if len(page_openers) * self.page_size > self.available_size():
             return None
         slots = self.kv_allocator.alloc_decode(seq_lens, seq_lens_cpu, last_loc)
-        assert slots is not None, self._ran_short()
+        assert slots is not None, ran_short(self)
         self._bind(slots[upload(page_openers, self.device)] // self.page_size)
         return slots
 
@@ -306,33 +269,20 @@ class DSV4Allocator(TokenToKVPoolAllocator):
     def _full_available(self) -> int:
         return min(self.full_available_size(), *(pages.available_tokens() for pages in self.compressed))
 
-    def _ran_short(self) -> str:
-        return (
-            f"a pool ran short after it was counted: {self.full_available_size()} full slots and "
-            f"{self.swa_available_size()} window slots are free"
-        )
-
     def _bind(self, full_pages: torch.Tensor) -> None:
         for compressed in self.compressed:
             compressed.bind(full_pages)
 
     def _check_compressed(self, num_tokens: int) -> None:
-        for pages in self.compressed:
-            if num_tokens > pages.available_tokens() and num_tokens <= self.full_available_size():
-                raise OutOfSlots(
-                    f"DSV4 c{pages.ratio} kv pool exhausted: {num_tokens // pages.ratio} entries needed, "
-                    f"{pages.allocator.available_size()} free; evict prefixes or enlarge the pool"
-                )
+        # Evicting brings full and compressed pages back together: only what it cannot repair is an error.
+        if num_tokens <= self.full_available_size():
+            for pages in self.compressed:
+                pages.check_room(num_tokens)
 
     def _check_states(self, rows: Sequence[int], state_lens: DSV4StateLens) -> None:
         for pool, lens in zip(self.states, state_lens, strict=True):
             pool.check_rings(rows, lens)
-            missing = pool.num_missing(lens)
-            if missing:
-                raise OutOfSlots(
-                    f"DSV4 c{pool.ratio} state pool exhausted: {missing} states short, "
-                    f"{pool.allocator.available_size()} free; run fewer requests or enlarge the pool"
-                )
+            pool.check_room(lens)
 
     def _bundle(
         self,
@@ -343,14 +293,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         state_lens: DSV4StateLens,
     ) -> DSV4OutCacheLoc:
         c4, c128 = (
-            pages.entries(
-                slots[
-                    upload(
-                        new_token_indices(prefix_lens_cpu, seq_lens_cpu, pages.ratio, pages.ratio - 1),
-                        self.device,
-                    )
-                ]
-            )
+            pages.entries(slots[upload(pages.completed_by(prefix_lens_cpu, seq_lens_cpu), self.device)])
             for pages in self.compressed
         )
         c4_state, c128_state = (

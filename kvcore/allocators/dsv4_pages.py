@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from kvcore.allocators.paged import PagedAllocator
+from kvcore.errors import OutOfSlots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +46,14 @@ class CompressedPages:
         """Tokens for which there are free compressed pages."""
         return self.allocator.available_size() * self.ratio
 
+    def check_room(self, num_tokens: int) -> None:
+        """Raise OutOfSlots unless the entries of ``num_tokens`` tokens, whole pages, are free."""
+        if num_tokens > self.available_tokens():
+            raise OutOfSlots(
+                f"DSV4 c{self.ratio} kv pool exhausted: {num_tokens // self.ratio} entries needed, "
+                f"{self.allocator.available_size()} free; evict prefixes or enlarge the pool"
+            )
+
     def bind(self, full_pages: torch.Tensor) -> None:
         """Take one compressed page for each new full page (int64 [n])."""
         pages = self.allocator.take_pages(full_pages.shape[0])
@@ -69,6 +78,10 @@ class CompressedPages:
         """Go back to ``state``, which stays usable."""
         self.allocator.restore_state(state.pool)
         self.page_of.copy_(state.page_of)
+
+    def completed_by(self, prefix_lens_cpu: torch.Tensor, seq_lens_cpu: torch.Tensor) -> NDArray[np.int64]:
+        """Output indices of the new tokens with which an entry becomes complete."""
+        return new_token_indices(prefix_lens_cpu, seq_lens_cpu, self.ratio, self.ratio - 1)
 
     def entries(self, full_slots: torch.Tensor) -> torch.Tensor:
         """Entries that the tokens at ``full_slots`` (int64 [n]) are compressed into; int64 [n]."""

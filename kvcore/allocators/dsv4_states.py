@@ -16,7 +16,7 @@ import torch
 from kvcore.allocators.dsv4_lens import C128_RATIO, KEPT_STATES, state_watermark
 from kvcore.allocators.page_count import num_extend_pages
 from kvcore.allocators.paged import PagedAllocator
-from kvcore.errors import RowOverflow
+from kvcore.errors import OutOfSlots, RowOverflow
 from kvcore.kernels.addressing import upload
 from kvcore.page_math import align_up
 
@@ -73,6 +73,15 @@ class CompressStatePool:
         num_pages = num_extend_pages(_host_lens(lens.before), _host_lens(lens.after), self._page_size)
         return max(0, num_pages * self._page_size - self.allocator.available_size())
 
+    def check_room(self, lens: StateLens) -> None:
+        """Raise OutOfSlots unless the states of a step are free."""
+        missing = self.num_missing(lens)
+        if missing:
+            raise OutOfSlots(
+                f"DSV4 c{self.ratio} state pool exhausted: {missing} states short, "
+                f"{self.allocator.available_size()} free; run fewer requests or enlarge the pool"
+            )
+
     def check_rings(self, rows: Sequence[int], lens: StateLens) -> None:
         """Raise RowOverflow when a row would hold more live positions than its ring has columns."""
         for row, after in zip(rows, lens.after, strict=True):
@@ -85,7 +94,7 @@ class CompressStatePool:
     def alloc(self, rows: Sequence[int], lens: StateLens) -> torch.Tensor:
         """Take the states of a step, int64 [sum(after - before)]; then evict what each row no longer needs.
 
-        The caller has made sure, with ``num_missing`` and ``check_rings``, that it can.
+        The caller has made sure, with ``check_room`` and ``check_rings``, that it can.
         """
         device = self.allocator.device
         before, after = _host_lens(lens.before), _host_lens(lens.after)
@@ -104,14 +113,14 @@ class CompressStatePool:
         # Position of each new state: its row's first one, plus its index within the row's run.
         positions = np.arange(num_states) + (after.numpy() - counts.cumsum()).repeat(counts)
         self._table.view(-1).scatter_(0, self._cells(np.repeat(rows, counts), positions), slots)
-        for row, start, end in zip(rows, lens.before, lens.after, strict=True):
+        for row, end in zip(rows, lens.after, strict=True):
             self._taken[row] = end
-            self._free_below(row, state_watermark(start, self.ratio, self._page_size))
+        self._free_below(rows, [state_watermark(start, self.ratio, self._page_size) for start in lens.before])
         return slots
 
     def free_row(self, row: int) -> None:
         """Give back all states of a row and forget its positions."""
-        self._free_below(row, align_up(self._taken[row], self._page_size))
+        self._free_below([row], [align_up(self._taken[row], self._page_size)])
         self._taken[row] = self._freed[row] = 0
 
     def clear(self) -> None:
@@ -132,13 +141,18 @@ class CompressStatePool:
         self._table.copy_(state.table)
         self._taken, self._freed = list(state.taken), list(state.freed)
 
-    def _free_below(self, row: int, watermark: int) -> None:
-        if watermark <= self._freed[row]:
-            return
-        heads = np.arange(self._freed[row], watermark, self._page_size)
-        slots = self._table.view(-1)[self._cells(np.full_like(heads, row), heads)]
-        self.allocator.free_page_list(slots // self._page_size)
-        self._freed[row] = watermark
+    def _free_below(self, rows: Sequence[int], watermarks: Sequence[int]) -> None:
+        """Free the pages of each row below its watermark; one gather and one free for all rows."""
+        holders: list[np.ndarray] = []
+        heads: list[np.ndarray] = []
+        for row, watermark in zip(rows, watermarks, strict=True):
+            if watermark > self._freed[row]:
+                heads.append(np.arange(self._freed[row], watermark, self._page_size))
+                holders.append(np.full_like(heads[-1], row))
+                self._freed[row] = watermark
+        if heads:
+            slots = self._table.view(-1)[self._cells(np.concatenate(holders), np.concatenate(heads))]
+            self.allocator.free_page_list(slots // self._page_size)
 
     def _cells(self, rows: Sequence[int] | np.ndarray, positions: np.ndarray) -> torch.Tensor:
         """Flat table addresses of positions of rows, from host integers."""

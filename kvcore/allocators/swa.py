@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator
+from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator, ran_short
 from kvcore.allocators.page_count import decode_page_openers, num_extend_pages
 from kvcore.allocators.paged import PagedAllocator
 from kvcore.errors import PageAlignmentError
@@ -180,8 +180,8 @@ class SWAAllocator(TokenToKVPoolAllocator):
             num_new_pages=num_new_pages,
         )
         window_slots = self.swa_attn_allocator.alloc(num_tail_slots)
-        assert full_slots is not None, self._ran_short()
-        assert window_slots is not None, self._ran_short()
+        assert full_slots is not None, ran_short(self)
+        assert window_slots is not None, ran_short(self)
         tail_start = extend_num_tokens - swa_tail_len
         # A recycled full page may carry the mapping of its former owner.
         self.full_to_swa_index_mapping.index_fill_(0, full_slots[:tail_start], 0)
@@ -275,16 +275,10 @@ class SWAAllocator(TokenToKVPoolAllocator):
 
     def _bind(self, full_slots: torch.Tensor | None, window_slots: torch.Tensor | None) -> torch.Tensor:
         """Map new full slots to new window slots; both pools were counted before they were asked."""
-        assert full_slots is not None, self._ran_short()
-        assert window_slots is not None, self._ran_short()
+        assert full_slots is not None, ran_short(self)
+        assert window_slots is not None, ran_short(self)
         self.set_full_to_swa_mapping(full_slots, window_slots)
         return full_slots
-
-    def _ran_short(self) -> str:
-        return (
-            f"a pool ran short after it was counted: {self.full_available_size()} full slots and "
-            f"{self.swa_available_size()} window slots are free"
-        )
 
     def _whole_pages(self, slots: torch.Tensor) -> torch.Tensor:
         """Every slot of the pages that ``slots`` touch, once, without the reserved page; int64."""

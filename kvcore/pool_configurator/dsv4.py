@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvcore.allocators.dsv4 import DSV4PoolSizes
 from kvcore.allocators.dsv4_lens import C4_RATIO, C128_RATIO, check_dsv4_page_size, state_pool_size
+from kvcore.allocators.dsv4_values import DSV4PoolSizes
 from kvcore.errors import NotEnoughMemory
 from kvcore.page_math import ceil_div
 from kvcore.pool_configurator.swa import SWALayers, configure_swa_pools

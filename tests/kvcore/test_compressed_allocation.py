@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvcore.allocation import _compute_dsv4_state_lens
-from kvcore.allocators.dsv4 import DSV4Allocator, DSV4PoolSizes
+from kvcore.allocators.dsv4 import DSV4Allocator
+from kvcore.allocators.dsv4_values import DSV4PoolSizes
 from kvcore.errors import OutOfSlots
 from kvcore.invariants import InvariantChecker
 from kvcore.pools.req_to_token import ReqToTokenPool

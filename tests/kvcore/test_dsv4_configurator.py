@@ -9,7 +9,8 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kvcore.allocators.dsv4 import DSV4Allocator, DSV4PoolSizes
+from kvcore.allocators.dsv4 import DSV4Allocator
+from kvcore.allocators.dsv4_values import DSV4PoolSizes
 from kvcore.errors import ConfigurationError, NotEnoughMemory
 from kvcore.pool_configurator import DSV4Layers, configure_dsv4_pools
 

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections import Counter
 from typing import Any
 
 import pytest
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kvcore.req import Req
 from tests.kvcore.factories import make_req, make_stack
+from tests.kvcore.operations import CountOperations
 
 CACHES = ["chunk", "radix", "swa_chunk", "swa"]
 SPECS = [None, "eagle", "dflash", "ngram"]
-
-
-class CountOperations(TorchDispatchMode):
-    """Counts every operation on a tensor, by name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.counts[str(func)] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def operations_of_steps(cache: str, page_size: int, spec: str | None, batch_size: int, prefix: int) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 from hypothesis import given
@@ -19,6 +21,10 @@ from kvcore.allocators.dsv4_lens import (
 )
 from kvcore.errors import ConfigurationError, FreeGroupError, OutOfSlots, RowOverflow
 from tests.kvcore.allocators.factories import extend_args, ints
+from tests.kvcore.operations import CountOperations
+
+if TYPE_CHECKING:
+    from collections import Counter
 
 P = 256
 
@@ -216,6 +222,26 @@ def test_releasing_a_request_brings_all_pools_back() -> None:
     assert [pages.allocator.available_size() for pages in dsv4.compressed] == [10 * P // 4, 10 * P // 128]
     assert [pool.allocator.available_size() for pool in dsv4.states] == [10 * P, 10 * P]
     assert all((pages.page_of == 0).all() for pages in dsv4.compressed)
+
+
+def operations_of_a_chunk(num_rows: int) -> Counter[str]:
+    """Operations of the second chunk of `num_rows` requests, behind which each gives back a page of states."""
+    dsv4 = make_dsv4(pages=30)
+    rows = list(range(num_rows))
+    slots = extend(dsv4, rows, [(0, 400)] * num_rows, [-1] * num_rows).full
+    free = dsv4.states[0].allocator.available_size()
+    with CountOperations() as operations:
+        extend(dsv4, rows, [(400, 700)] * num_rows, slots[399::400].tolist())
+    # Positions 416 to 716 of ratio 4 take a page, and those below 256 give one back.
+    assert dsv4.states[0].allocator.available_size() == free
+    return operations.counts
+
+
+def test_more_requests_take_no_more_tensor_operations() -> None:
+    one = operations_of_a_chunk(1)
+
+    assert operations_of_a_chunk(5) == one
+    assert one
 
 
 def test_a_row_that_would_outgrow_its_ring_is_refused() -> None:
