@@ -10,16 +10,17 @@ import os
 import sys
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from prtoggle.dynamo import forget_compiled
-from prtoggle.errors import ConflictError, PrToggleError, RestoreError
+from prtoggle.errors import PrToggleError, RestoreError
 from prtoggle.handle import Handle
 from prtoggle.heap import caches_around
 from prtoggle.plans import relations
 from prtoggle.plans.births import Births
 from prtoggle.plans.closures import inner_moves
 from prtoggle.plans.flips import flip_off, flip_on, is_current, is_plain
+from prtoggle.plans.known_slots import KnownSlots
 from prtoggle.plans.live_plan import LivePlanner
 from prtoggle.plans.loading import Loading
 from prtoggle.plans.overview import announce, overview
@@ -29,7 +30,6 @@ from prtoggle.plans.second_asking import refuse_ineffective
 from prtoggle.plans.shadows import shadows_of
 from prtoggle.plans.site_maker import SiteMaker
 from prtoggle.plans.sites import SiteRegistry
-from prtoggle.plans.slots import Slot
 from prtoggle.plans.undo import Undo, show
 from prtoggle.states import Restored
 
@@ -40,13 +40,11 @@ if TYPE_CHECKING:
     from prtoggle.installers.base import Observer
     from prtoggle.plans.shadows import Request, Shadow
     from prtoggle.plans.sites import Site
+    from prtoggle.plans.slots import Slot
     from prtoggle.spec import Toggle
     from prtoggle.states import Event, ToggleState
 
 Origin = Literal["api", "env"]
-
-# How many toggles are remembered after they went out of force; a forgotten one is planned anew.
-_KEPT_SLOTS: Final = 256
 
 
 class Engine:
@@ -54,7 +52,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._slots: dict[str, Slot] = {}
+        self._slots = KnownSlots()
         self._active: dict[Slot, None] = {}
         self._subscribers: list[Callable[[Event], None]] = []
         self._births = Births()
@@ -105,7 +103,7 @@ class Engine:
             quick = self._flipped_on(toggles) if len(toggles) == 1 and not observe else None
             if quick is not None:
                 return Handle(self, (quick,))
-            slots = tuple(dict.fromkeys([self._slot(toggle) for toggle in toggles]))
+            slots = tuple(dict.fromkeys([self._slots.of(toggle) for toggle in toggles]))
             new = [slot for slot in slots if not slot.handles]
             refuse_ineffective([slot for slot in slots if slot.handles], self._births)
             if new:
@@ -135,37 +133,6 @@ class Engine:
     def _flipped(self, slot: Slot) -> None:
         self.loading.changed(())
         self._forget_compiled([slot])
-
-    def _slot(self, toggle: Toggle) -> Slot:
-        slot = self._slots.get(toggle.id)
-        if slot is None:
-            self._drop_oldest()
-            slot = self._slots[toggle.id] = Slot(toggle)
-        elif slot.toggle is not toggle:
-            if slot.toggle == toggle:
-                slot.toggle = toggle
-            elif slot.handles:
-                raise ConflictError(
-                    f"toggle {toggle.id} is reverted already, with other contents ({_where(slot.toggle)}; "
-                    f"asked for: {_where(toggle)}): one id stands for one change",
-                    toggles=(toggle.id,),
-                )
-            else:
-                self._forget(slot)
-                slot = self._slots[toggle.id] = Slot(toggle)
-        return slot
-
-    def _drop_oldest(self) -> None:
-        """Keep plans of toggles that are out of force from piling up in a process that makes them anew."""
-        if len(self._slots) >= _KEPT_SLOTS:
-            idle = next((slot for slot in self._slots.values() if not slot.handles), None)
-            if idle is not None:
-                self._forget(idle)
-                del self._slots[idle.id]
-
-    def _forget(self, slot: Slot) -> None:
-        for site, _ in slot.sites:
-            site.forget(slot)
 
     def _activate(self, new: list[Slot], origin: Origin, *, observe: bool) -> None:
         if self._related or any(slot.is_related for slot in new):
@@ -279,10 +246,6 @@ def _targets(slots: Sequence[Slot]) -> dict[Site, frozenset[Slot]]:
         for site, _ in slot.sites:
             found[site] = found.get(site, frozenset()) | {slot}
     return found
-
-
-def _where(toggle: Toggle) -> str:
-    return str(toggle.source) if toggle.source is not None else "given as a value"
 
 
 _engine = Engine()

@@ -13,12 +13,13 @@ import weakref
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING, Final
 
-from prtoggle.live import find_attribute, peel
+from prtoggle.live import find_attribute
+from prtoggle.peeling import peel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.live import Peeled
+    from prtoggle.peeling import Peeled
 
 LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
 # How far and wide caches are looked for: a decorator takes three steps (cell, closure, function).

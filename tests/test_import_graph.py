@@ -135,14 +135,14 @@ def test_the_injected_part_imports_only_the_standard_library_and_two_packages() 
     assert not wrong
 
 
-def test_only_the_loader_knows_yaml() -> None:
+def test_one_room_knows_yaml() -> None:
     knowing = {
         module
         for module, path in modules("prtoggle").items()
         if any(name.split(".")[0] == "yaml" for name in runtime_imports(path, module))
     }
 
-    assert {room(module) for module in knowing} == {"loader"}
+    assert {room(module) for module in knowing} == {"yaml_nodes"}
 
 
 @pytest.mark.parametrize("module", ["kvcore.allocation_sizing", "kvcore.page_math"])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from prtoggle.drift.spec_text import edit_lines, scalar
 from prtoggle.errors import SpecError
-from prtoggle.loader import load_text, spans
+from prtoggle.loader import load_text
+from prtoggle.yaml_nodes import spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

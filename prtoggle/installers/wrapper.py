@@ -9,39 +9,22 @@ function that makes the same call. Who bound the target early is rebound too (se
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import wrapt
 
 from prtoggle.dynamo import forget_compiled
-from prtoggle.errors import (
-    RestoreError,
-    TargetError,
-    TargetModuleError,
-    UnsupportedTargetError,
-)
+from prtoggle.errors import RestoreError, UnsupportedTargetError
 from prtoggle.installers import holders
+from prtoggle.installers.wrap_target import DESCRIPTORS, load_wrapper, refuse_unwrappable, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from prtoggle.installers.base import LivePatch
-
-_DESCRIPTORS: Final = (staticmethod, classmethod)
-# Py_TPFLAGS_IMMUTABLETYPE
-_IMMUTABLE_TYPE: Final = 1 << 8
-
-
-class WrapperFunction(Protocol):
-    """What a `wrap:` patch names; `instance` is None for a plain function, the class for a class method."""
-
-    def __call__(
-        self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        """Make the call, or do something else; what it returns is what the caller gets."""
+    from prtoggle.installers.wrap_target import WrapperFunction
 
 
 def plan(patch: LivePatch) -> WrapStep:
@@ -50,9 +33,9 @@ def plan(patch: LivePatch) -> WrapStep:
     The module that holds the wrapper function is imported.
     """
     target = patch.patch.target
-    wrapper = _load(patch.patch.wrap or "", target)
-    owner, attribute, original = _resolve(patch.module, patch.qualname, target)
-    _refuse_unwrappable(owner, original, target)
+    wrapper = load_wrapper(patch.patch.wrap or "", target)
+    owner, attribute, original = resolve(patch.module, patch.qualname, target)
+    refuse_unwrappable(owner, original, target)
     return WrapStep(target, owner, attribute, original, wrapper)
 
 
@@ -212,7 +195,7 @@ class _Replacement:
         else:
             is_method = isinstance(owner, type) and not isinstance(original, staticmethod)
             call = functools.wraps(function)((_method if is_method else _plain)(function, _pass_through))
-            self.object = type(original)(call) if isinstance(original, _DESCRIPTORS) else call
+            self.object = type(original)(call) if isinstance(original, DESCRIPTORS) else call
         self._cells = dict(zip(call.__code__.co_freevars, call.__closure__ or (), strict=True))
 
     @property
@@ -236,7 +219,7 @@ class _Replacement:
 
 
 def _function_of(original: Any) -> Any:
-    return original.__func__ if isinstance(original, _DESCRIPTORS) else original
+    return original.__func__ if isinstance(original, DESCRIPTORS) else original
 
 
 def _pass_through(
@@ -277,76 +260,3 @@ def _is_traceable(function: object) -> bool:
         and not inspect.isgeneratorfunction(function)
         and not inspect.isasyncgenfunction(function)
     )
-
-
-def _load(where: str, target: str) -> WrapperFunction:
-    """The object that `package.module:dotted.name` names."""
-    name, _, path = where.partition(":")
-    try:
-        found: Any = importlib.import_module(name)
-    except Exception as error:  # whatever a module raises that fails to import
-        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
-        raise TargetModuleError(
-            f"{target}: the module of wrap: {where} cannot be imported: {kind}{error}",
-            target=target,
-            module=name,
-        ) from error
-    for attribute in path.split("."):
-        try:
-            found = getattr(found, attribute)
-        except AttributeError as error:
-            raise TargetError(
-                f"{target}: there is no {where} to wrap it with: {error}", target=target
-            ) from error
-    if not callable(found):
-        raise UnsupportedTargetError(
-            f"{target}: wrap: {where} is a {type(found).__name__}, not a function that takes (wrapped, "
-            "instance, args, kwargs)",
-            target=target,
-        )
-    try:
-        inspect.signature(found).bind(None, None, (), {})
-    except TypeError as error:
-        raise UnsupportedTargetError(
-            f"{target}: wrap: {where} cannot be called with (wrapped, instance, args, kwargs): {error}",
-            target=target,
-        ) from error
-    except ValueError:
-        # C functions may not tell what they take.
-        pass
-    wrapper: WrapperFunction = found
-    return wrapper
-
-
-def _resolve(module: ModuleType, qualname: str, target: str) -> tuple[Any, str, Any]:
-    """The object whose `__dict__` has the attribute, the attribute, and what it holds there."""
-    try:
-        parent, attribute, _ = wrapt.resolve_path(module, qualname)
-        owner, attribute, _ = wrapt.resolve_owner(module, qualname)
-    except wrapt.PathResolutionError as error:
-        raise TargetError(f"{target}: {error}", target=target) from error
-    if owner is not parent:
-        raise UnsupportedTargetError(
-            f"{target} is not defined by {qualname.rpartition('.')[0]} itself: name its owner, "
-            f"{owner.__module__}.{owner.__qualname__}.{attribute}; every subclass sees a wrapper there.",
-            target=target,
-        )
-    return owner, attribute, vars(owner)[attribute]
-
-
-def _refuse_unwrappable(owner: Any, original: Any, target: str) -> None:
-    instead = ""
-    if isinstance(owner, type) and owner.__flags__ & _IMMUTABLE_TYPE:
-        instead = f"attributes of the built-in class {owner.__name__} cannot be set; wrap what calls it"
-    elif not isinstance(owner, (type, ModuleType)):
-        instead = f"it belongs to an instance; name the class {type(owner).__qualname__}"
-    elif isinstance(original, type):
-        instead = (
-            "it is a class, and isinstance and subclasses need the class itself; wrap its __init__ or __new__"
-        )
-    elif isinstance(original, property):
-        instead = "it is a property; use edits: on its getter"
-    elif not callable(original) and not isinstance(original, _DESCRIPTORS):
-        instead = f"it is a {type(original).__name__}, which is not called; use value: for it"
-    if instead:
-        raise UnsupportedTargetError(f"{target} cannot be wrapped: {instead}.", target=target)

@@ -16,7 +16,8 @@ from prtoggle.code.value_source import is_same, literal_value
 from prtoggle.definitions import bound_in, bound_names, locate
 from prtoggle.errors import PrToggleError, TargetError
 from prtoggle.installers.holders import short
-from prtoggle.live import code_qualname, find_attribute, opened, peel
+from prtoggle.live import code_qualname, find_attribute
+from prtoggle.peeling import opened, peel
 from prtoggle.plans.births import Witness
 from prtoggle.plans.site_maker import running_functions
 from prtoggle.recompile import all_codes

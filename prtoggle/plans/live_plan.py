@@ -17,16 +17,9 @@ from prtoggle.edits import plan_lines, plan_nodes, plan_patch
 from prtoggle.errors import EditError, MatchError, PrToggleError, StaleSourceError
 from prtoggle.heap import caches_around, is_shared
 from prtoggle.installers.value import plan_edited
-from prtoggle.live import (
-    Peeled,
-    code_qualname,
-    find_attribute,
-    functions_behind,
-    peel,
-    refuse_compiled,
-    search_process,
-)
+from prtoggle.live import code_qualname, find_attribute
 from prtoggle.live_refusals import not_editable, outside_functions
+from prtoggle.peeling import Peeled, functions_behind, peel, refuse_compiled, search_process
 from prtoggle.source.integrity import edit_module
 from prtoggle.source.source_text import ModuleSource
 from prtoggle.source.splices import moved_splice

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import ast
-import os
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from prtoggle.code.region import rewrites
 from prtoggle.errors import PrToggleError
 from prtoggle.installers import after_load, value, wrapper
 from prtoggle.installers.arrivals import is_unloaded
-from prtoggle.installers.at_load import Hook, file_identity, same_file
+from prtoggle.installers.at_load import Hook
 from prtoggle.installers.base import LivePatch
 from prtoggle.plans.in_force import verify_load
-from prtoggle.plans.load_plan import edits_source, normalised, plan_file, refuse_missing_imports
+from prtoggle.plans.load_plan import normalised, plan_file, refuse_missing_imports
 from prtoggle.plans.module_code import ModuleEdits, compile_edited
-from prtoggle.plans.past_us import awaited_modules, came_past, find_wraps, refusal
+from prtoggle.plans.past_us import came_past, find_wraps, refusal
 from prtoggle.plans.spots import spot_of
+from prtoggle.plans.wanted import Wanted
 from prtoggle.source.integrity import invalid_edit
 from prtoggle.source.splices import edited_line_map
 from prtoggle.states import Activated, Failed, Loaded
-from prtoggle.target import ResolvedTarget, split_name, split_target
+from prtoggle.target import split_name
 
 if TYPE_CHECKING:
     import threading
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from prtoggle.plans.slots import Slot, Waiting
     from prtoggle.spec import Patch
     from prtoggle.states import Event
-
-Request = tuple["Slot", ResolvedTarget, "Patch"]
 
 
 class Host(Protocol):
@@ -65,18 +61,11 @@ class Loading:
         self._active = host.active
         self._emit = host.emit
         self._hook = Hook(self)
-        # By file name alone, by full module name, and by top-level name: quick answers for every import
-        # there is.
-        self._basenames: frozenset[str] = frozenset()
-        self._identities: frozenset[tuple[int, int] | None] = frozenset()
-        self._names: frozenset[str] = frozenset()
-        self._awaited: frozenset[str] = frozenset()
-        self._pending: frozenset[str] = frozenset()
-        self._stale = False
+        self._wanted = Wanted(host.active)
 
     def changed(self, new: Sequence[Slot]) -> None:
         """Take note that other toggles are in force than before, `new` among them."""
-        self._stale = True
+        self._wanted.forget()
         self._hook.install()
         for slot in new:
             for item in slot.waiting:
@@ -89,70 +78,22 @@ class Loading:
 
     def wants_module(self, name: str) -> bool:
         """See at_load.Edits."""
-        if self._stale:
-            self._refresh()
-        return name in self._names or name.partition(".")[0] in self._pending
+        return self._wanted.has_module(name)
 
     def wants_file(self, path: str) -> bool:
         """See at_load.Edits."""
-        if self._stale:
-            self._refresh()
-        known = os.path.basename(path) in self._basenames or file_identity(path) in self._identities  # noqa: PTH119  # every import
-        return known and bool(self._requests(path))
-
-    def _refresh(self) -> None:
-        # Without the lock: whoever holds it may be waiting for the very import that asks here.
-        self._stale = False
-        requests = [resolved for slot in self._active() for resolved, _ in slot.requests]
-        self._names = frozenset(resolved.module for resolved in requests)
-        self._basenames = frozenset(resolved.file.name for resolved in requests)
-        self._identities = frozenset(map(file_identity, {str(resolved.file) for resolved in requests})) - {
-            None
-        }
-        self._pending = frozenset(item.patch.target.partition(".")[0] for _, item in self._unresolved())
-        self._awaited = awaited_modules(self._active())
-
-    def _unresolved(self) -> list[tuple[Slot, Waiting]]:
-        return [
-            (slot, item)
-            for slot in self._active()
-            for item in slot.waiting
-            if item.resolved is None and edits_source(item.patch)
-        ]
-
-    def _requests(self, path: str) -> list[Request]:
-        return _requests_for(self._active(), path)
+        return self._wanted.has_file(path)
 
     def _resolve_pending(self, name: str) -> None:
         """Find the modules of patches that were asked for before sys.path was complete."""
-        for slot, item in self._unresolved():
+        for slot, item in self._wanted.unresolved():
             if item.patch.target.partition(".")[0] != name.partition(".")[0]:
                 continue
-            assert slot.plan is not None, slot.id
             try:
-                resolved = split_target(item.patch.target)
+                self._wanted.resolve(slot, item)
             except PrToggleError as error:
                 self._failed([(slot, item.patch)], error)
                 raise
-            item.module, item.resolved = resolved.module, resolved
-            slot.plan.requests.append((resolved, item.patch))
-            self._stale = True
-
-    def _requests_of_name(self, name: str, path: str) -> list[Request]:
-        """The requests for a module that comes from another file than was found when it was asked for.
-
-        The name is what was asked for: the working directory, or whoever changed `sys.path` since, has put
-        another file in front.
-        """
-        for slot in self._active():
-            for item in slot.waiting:
-                if slot.plan and item.resolved is not None and item.resolved.module == name:
-                    moved = replace(item.resolved, file=Path(path))
-                    place = slot.plan.requests.index((item.resolved, item.patch))
-                    slot.plan.requests[place] = (moved, item.patch)
-                    item.resolved = moved
-                    self._stale = True
-        return self._requests(path)
 
     def check(self, slots: Sequence[Slot], *, imports: bool) -> None:
         """Plan, on their texts alone, the files that wait for `slots`; raises what their load would raise."""
@@ -160,19 +101,15 @@ class Loading:
         for resolved in {item.resolved.file: item.resolved for item in waiting if item.resolved}.values():
             path = str(resolved.file)
             source = normalised(resolved.file.read_bytes(), path)
-            plan_file(resolved.module, source, self._requests_of(slots, path))
+            plan_file(resolved.module, source, self._wanted.requests(path, last=slots))
             if imports:
                 refuse_missing_imports(source, resolved, resolved.text)
-
-    def _requests_of(self, slots: Sequence[Slot], path: str) -> list[Request]:
-        others = [slot for slot in self._active() if slot not in slots]
-        return _requests_for([*others, *slots], path)
 
     def code(self, loader: SourceFileLoader, name: str, path: str) -> CodeType | None:
         """See at_load.Edits."""
         with self._host.lock:
             self._resolve_pending(name)
-            requests = self._requests(path) or self._requests_of_name(name, path)
+            requests = self._wanted.requests(path) or self._wanted.requests_of_name(name, path)
             if not requests:
                 return None
             try:
@@ -225,7 +162,7 @@ class Loading:
             birth = self._births.of_path(path)
             if birth is None or birth.verified:
                 return
-            requests = [request for request in self._requests(path) if request[0] in birth.slots]
+            requests = [request for request in self._wanted.requests(path) if request[0] in birth.slots]
             try:
                 for slot, resolved, patch in requests:
                     verify_load(birth, module, present, slot, resolved, patch)
@@ -272,9 +209,7 @@ class Loading:
 
     def arrived(self, name: str, module: ModuleType) -> None:
         """See at_load.Edits."""
-        if self._stale:
-            self._refresh()
-        if name not in self._awaited or is_unloaded(module):
+        if not self._wanted.is_awaited(name) or is_unloaded(module):
             return
         with self._host.lock:
             if find_wraps(self._active(), name):
@@ -303,16 +238,6 @@ class Loading:
             slot.failures[patch.target] = error
             self._emit(Failed(slot.id, patch.target, error))
         self._host.load_failed(error)
-
-
-def _requests_for(slots: Iterable[Slot], path: str) -> list[Request]:
-    """What the toggles ask of the file, in their order."""
-    return [
-        (slot, resolved, patch)
-        for slot in slots
-        for resolved, patch in slot.requests
-        if same_file(str(resolved.file), path)
-    ]
 
 
 def _compiler(loader: SourceFileLoader, edits: ModuleEdits) -> Callable[[ast.Module], CodeType]:

@@ -10,7 +10,8 @@ from prtoggle.code.quiet import parse
 from prtoggle.definitions import bound_in, bound_names
 from prtoggle.errors import PrToggleError, RestoreError
 from prtoggle.installers.value import plan_edited
-from prtoggle.live import find_attribute, functions_behind
+from prtoggle.live import find_attribute
+from prtoggle.peeling import functions_behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from prtoggle.errors import PrToggleError, RestoreError, UnsupportedTargetError
-from prtoggle.live import opened, still_leads
+from prtoggle.live import still_leads
+from prtoggle.peeling import opened
 from prtoggle.plans.in_force import is_of
 from prtoggle.plans.overview import overview
 
