@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -17,6 +18,14 @@ hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=5000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+# Without torch there is no kvcore, and what its guards guard is not there either.
+collect_ignore = [] if find_spec("torch") else ["kvcore", "toggles"]
+
+
+def pytest_report_header() -> list[str]:
+    return [f"without torch, tests/{folder} is left out" for folder in collect_ignore]
 
 
 @pytest.fixture(autouse=True)
