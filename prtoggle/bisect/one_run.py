@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -21,14 +18,13 @@ from prtoggle.bisect.refusals import BisectError
 from prtoggle.bisect.verdicts import Ending, Rules
 from prtoggle.catalogue_folders import PATH_VARIABLE
 from prtoggle.loader import load_text
+from prtoggle.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prtoggle.report import ProcessReport
 
-#: How long a process group that was told to end may take over it.
-GRACE_SECONDS: Final = 5.0
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _REFUSED: Final = re.compile(r"^prtoggle: PRTOGGLE=.* cannot be honoured in .*\n(.*)$", re.MULTILINE)
 _LINE_LENGTH: Final = 300
@@ -49,45 +45,6 @@ class Job:
     rules: Rules = field(default_factory=Rules)
     timeout: float | None = None
     log: str = ""
-
-
-class ProcessGroup:
-    """The processes of one run, to be ended from another thread."""
-
-    def __init__(self) -> None:
-        self._leader: subprocess.Popen[bytes] | None = None
-        self._cancelled = False
-
-    def start(
-        self, command: Sequence[str], environ: Mapping[str, str], output: int
-    ) -> subprocess.Popen[bytes]:
-        """Start the command in a group of its own. Raises BisectError when there is no such command."""
-        try:
-            self._leader = subprocess.Popen(  # noqa: S603 (what the user asked to run)
-                command,
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise BisectError(f"cannot start {command[0]}: {error.strerror or error}") from error
-        if self._cancelled:
-            self.cancel()
-        return self._leader
-
-    def cancel(self) -> None:
-        """End the group, now or as soon as it is started."""
-        self._cancelled = True
-        if self._leader is not None:
-            self.send(signal.SIGKILL)
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the group."""
-        assert self._leader is not None
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._leader.pid, number)
 
 
 def run_job(job: Job, group: ProcessGroup | None = None) -> RunRecord:
@@ -142,22 +99,11 @@ def _environment(job: Job, folder: Path) -> dict[str, str]:
 
 
 def _execute(group: ProcessGroup, job: Job, environ: Mapping[str, str], output: int) -> tuple[int, bool]:
-    process = group.start(job.command, environ, output)
-    timed_out = False
     try:
-        try:
-            status = process.wait(job.timeout)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            group.send(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
-            group.send(signal.SIGKILL)
-            status = process.wait()
-    finally:
-        group.send(signal.SIGKILL)
-        process.wait()
-    return status, timed_out
+        group.start(job.command, environ, output)
+    except OSError as error:
+        raise BisectError(f"cannot start {job.command[0]}: {error.strerror or error}") from error
+    return group.finish(job.timeout)
 
 
 def _text(log: Path, *, whole: bool) -> str:

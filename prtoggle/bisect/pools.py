@@ -6,7 +6,8 @@ import queue
 import threading
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from prtoggle.bisect.one_run import ProcessGroup, run_job
+from prtoggle.bisect.one_run import run_job
+from prtoggle.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from prtoggle.bisect.one_run import Job

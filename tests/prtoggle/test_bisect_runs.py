@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from prtoggle.bisect.one_run import Job, ProcessGroup, run_job
+from prtoggle.bisect.one_run import Job, run_job
 from prtoggle.bisect.pools import LocalPool
 from prtoggle.bisect.refusals import BisectError
 from prtoggle.bisect.verdicts import Ending, Rules, Verdict, checked_rules
+from prtoggle.process_group import ProcessGroup
 from tests.prtoggle.programs import MODULE, ROOT, SPECS, Project
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
@@ -176,7 +177,7 @@ def test_a_time_limit_ends_the_whole_process_group(tmp_path):
 
 
 def test_a_command_that_ignores_the_request_to_end_is_killed(monkeypatch):
-    monkeypatch.setattr("prtoggle.bisect.one_run.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("prtoggle.process_group.GRACE_SECONDS", 0.2)
     record = run("bash", "-c", "trap '' TERM; while true; do sleep 0.1; done", timeout=0.5)
     assert (record.status, record.how) == (-signal.SIGKILL, "time limit")
 
