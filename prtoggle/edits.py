@@ -24,6 +24,7 @@ from prtoggle.source.diffs import plan_diff
 from prtoggle.source.empty_blocks import fill_blocks
 from prtoggle.source.indentation import fit_block, string_lines, style_of
 from prtoggle.source.integrity import EditedModule, compilable_module, edit_module, parse_edited
+from prtoggle.source.looks import refuse_looks
 from prtoggle.source.matching import Found, find_lines, find_statements, pattern_of
 from prtoggle.source.names import undefined_names
 from prtoggle.source.preamble import place_preamble
@@ -50,7 +51,6 @@ __all__ = [
     "fill_blocks",
     "merge",
     "parse_edited",
-    "plan_lines",
     "plan_nodes",
     "plan_patch",
     "read_source",
@@ -113,7 +113,7 @@ def plan_nodes(
         splices: Sequence[Splice] = plan_diff(source, nodes, target, patch, toggle_id)
         for node in nodes:
             splices = fill_blocks(source, node.node, splices)
-        return merge(splices)
+        return _merged(source, splices, target, toggle_id)
     if patch.mode != "edits":
         raise EditError(f"{target}: a {patch.mode} patch changes an object, not source text", target=target)
     planned: dict[int, list[Splice]] = {number: [] for number in range(len(nodes))}
@@ -126,7 +126,14 @@ def plan_nodes(
         if patch.preamble.strip() and (own or not patch.edits):
             own = _with_preamble(source, node, number, own, patch.preamble, target, toggle_id)
         done += fill_blocks(source, node.node, own)
-    return merge(done)
+    return _merged(source, done, target, toggle_id)
+
+
+def _merged(
+    source: ModuleSource, splices: Sequence[Splice], target: str, toggle_id: str
+) -> tuple[Splice, ...]:
+    refuse_looks(source, splices, target, toggle_id)
+    return merge(splices)
 
 
 def _plan_edit(
@@ -170,7 +177,7 @@ def _find(place: Place) -> Found:
 
 
 def _splice(place: Place, found: Found) -> Splice:
-    if place.edit.mode == "append" and _ends_in_string(place.source.lines, place.node.first_line, found):
+    if place.edit.mode == "append" and ends_inside_string(place.source.lines, place.node.first_line, found):
         raise ends_in_string(place, found)
     starts = place.source.starts
     extent = starts[found.first - 1], starts[found.last]
@@ -212,50 +219,13 @@ def _fitted(lines: Sequence[str], found: Found, text: str, newline: str) -> str:
     return fit_block(text, style_of(found.base, nearby, found.ratio), newline)
 
 
-def _ends_in_string(lines: Sequence[str], first_line: int, found: Found) -> bool:
+def ends_inside_string(lines: Sequence[str], first_line: int, found: Found) -> bool:
     """Whether the line after the place that was found begins inside a string literal."""
     return found.last + 1 - first_line in string_lines("".join(lines[first_line - 1 : found.last + 1]))
 
 
 def _line_end(line: str) -> str:
     return line[len(line.rstrip("\r\n")) :]
-
-
-def plan_lines(
-    lines: Sequence[str], first_line: int, last_line: int, target: str, patch: Patch, toggle_id: str
-) -> tuple[Splice, ...] | None:
-    """The splices of plain edits within a file's lines; None when a syntax tree is needed.
-
-    Offsets count from the beginning of line `first_line`. Gives what `plan_patch` gives or None: for a diff,
-    a preamble, an edit without one exact place, and a deletion that might leave a block empty.
-    """
-    if not patch.edits or patch.preamble.strip():
-        return None
-    splices = []
-    for index, edit in enumerate(patch.edits):
-        matches = find_lines(lines, first_line, last_line, pattern_of(edit.match)).in_code
-        chosen = (edit.occurrence or 1) - 1
-        if chosen >= len(matches) or (edit.occurrence is None and len(matches) > 1):
-            return None
-        found = matches[chosen]
-        if edit.mode == "append" and _ends_in_string(lines, first_line, found):
-            return None
-        start = sum(map(len, lines[first_line - 1 : found.first - 1]))
-        extent = start, start + sum(map(len, lines[found.first - 1 : found.last]))
-        splice = make_splice(lines, found, extent, edit, toggle_id, target, index)
-        if splice.is_deletion and _may_empty(lines, found.first):
-            return None
-        splices.append(splice)
-    return merge(splices)
-
-
-def _may_empty(lines: Sequence[str], first: int) -> bool:
-    """Whether the code above line `first` may be the header of a block; a comment there hides it."""
-    above = first - 1
-    while above > 0 and not lines[above - 1].strip():
-        above -= 1
-    text = lines[above - 1].strip() if above else ""
-    return text.endswith(":") or "#" in text
 
 
 def _with_preamble(

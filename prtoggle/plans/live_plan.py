@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from prtoggle.code.outer_functions import function_around
 from prtoggle.code.quiet import parse
 from prtoggle.definitions import locate
-from prtoggle.edits import plan_lines, plan_nodes, plan_patch
+from prtoggle.edits import plan_nodes, plan_patch
 from prtoggle.errors import EditError, MatchError, PrToggleError, StaleSourceError
 from prtoggle.heap import caches_around, is_shared
 from prtoggle.installers.value import plan_edited
+from prtoggle.line_edits import plan_lines
 from prtoggle.live import code_qualname, find_attribute
 from prtoggle.live_refusals import not_editable, outside_functions
 from prtoggle.peeling import Peeled, functions_behind, peel, refuse_compiled, search_process

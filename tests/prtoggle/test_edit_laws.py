@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prtoggle.definitions import locate, region_end
-from prtoggle.edits import apply_splices, edit_module, edited_line_map, merge, plan_lines
-from prtoggle.errors import MatchError
+from prtoggle.edits import apply_splices, edit_module, edited_line_map, merge
+from prtoggle.errors import EditError, MatchError
+from prtoggle.line_edits import plan_lines
 from prtoggle.source.indentation import common_indent, string_lines
 from prtoggle.source.source_text import split_lines
 from prtoggle.source.splices import moved_splice
@@ -138,19 +139,38 @@ def test_an_edit_changes_its_own_lines_only(data):
 
 
 @given(st.data())
-def test_a_replacement_by_the_match_and_a_comment_adds_the_comment_only(data):
+def test_a_replacement_by_the_match_and_a_line_adds_the_line_only(data):
     text, qualname = data.draw(modules())
     match = data.draw(edits_of(text, qualname)).match.rstrip()
-    comment = common_indent(match.split("\n"), string_lines(match)) + "# added"
+    line = common_indent(match.split("\n"), string_lines(match)) + "added = 0"
     try:
-        splices = plan(text, qualname, Patch("hc.f", (Edit(match, f"{match}\n{comment}", "replacement", 1),)))
+        splices = plan(text, qualname, Patch("hc.f", (Edit(match, f"{match}\n{line}", "replacement", 1),)))
     except MatchError:
         return
     before = [line.rstrip() for line in split_lines(text)]
     after = [line.rstrip() for line in split_lines(apply_splices(text, splices))]
-    position = next(number for number, line in enumerate(after) if line.strip() == "# added")
+    position = next(number for number, line in enumerate(after) if line.strip() == "added = 0")
     # Blank lines at the ends of a match are not part of it; nor are blanks at the end of a line.
     assert after[:position] + after[position + 1 :] == before
+
+
+@given(st.data())
+def test_a_comment_alone_is_no_revert(data):
+    text, qualname = data.draw(modules())
+    match = data.draw(edits_of(text, qualname)).match.rstrip()
+    comment = common_indent(match.split("\n"), string_lines(match)) + "# added"
+    patch = Patch("hc.f", (Edit(match, f"{match}\n{comment}", "replacement", 1),))
+    (node,) = locate(ast.parse(text), qualname)
+    lines = make_source(text).lines
+
+    try:
+        splices = plan(text, qualname, patch)
+    except (MatchError, EditError):
+        last = region_end(node, split_lines(text))
+        assert plan_lines(lines, node.first_line, last, f"hc.{qualname}", patch, "1") is None
+    else:
+        # The match ended inside a string.
+        assert ast.dump(ast.parse(apply_splices(text, splices))) != ast.dump(ast.parse(text))
 
 
 @given(st.data())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prtoggle.edits import plan_lines
 from prtoggle.errors import EditError, MatchError, StaleSourceError, UnsupportedTargetError
+from prtoggle.line_edits import plan_lines
 from prtoggle.spec import Patch
 from tests.prtoggle.planned_edits import edited, edits, make_source, plan, replaced
 

@@ -99,6 +99,19 @@ LIVE = {
         "def f(x=1):\n    y = x\n    return y\n", "f", "y = x", "y = gone(x)", prtoggle.UndefinedNameError,
         (".f", "gone"), "f()",
     ),
+    "comment": Refused(
+        "def f():\n    x = 1  # one\n    return x\n", "f", "x = 1  # one", "x = 1  # two", prtoggle.EditError,
+        (".f", "comments or layout only", "leave this patch out"), "f()",
+    ),
+    "brackets and quotes": Refused(
+        "def f():\n    return g('a', 1)\ndef g(a, b):\n    return a, b\n", "f", "return g('a', 1)",
+        'return (\n    g(\n        "a",\n        1,\n    )\n)', prtoggle.EditError,
+        (".f", "comments or layout only"), "f()",
+    ),
+    "comment of a statement": Refused(
+        "X = 1\ndef f():\n    return X\n", "", "X = 1", "X = 1  # why", prtoggle.EditError,
+        ("comments or layout only",), "f()",
+    ),
     "a module": Refused(
         "import os.path\n", "os.path", "a = 1", "a = 2", prtoggle.PrToggleError, ("os",), "os.path.sep",
     ),
@@ -146,6 +159,27 @@ def test_what_is_refused_live_works_at_load(
         name in ("module statement", "class statement", "super added", "class cell added")
     )
     engine._engine.loading.stop()
+
+
+@pytest.mark.parametrize("name", ["comment", "brackets and quotes", "comment of a statement"])
+def test_what_changes_no_code_is_refused_before_the_load(modules: Modules, name: str) -> None:
+    case = LIVE[name]
+    module_name = modules.write(case.text)
+    with pytest.raises(case.error, match="comments or layout only"):
+        prtoggle.revert(
+            make_toggle(f"{module_name}.{case.target}".rstrip("."), (case.match, case.replacement))
+        )
+
+    assert prtoggle.active() == []
+    assert hasattr(importlib.import_module(module_name), "f")
+
+
+def test_a_comment_may_change_beside_a_statement(modules: Modules) -> None:
+    module = modules.load("def f():\n    x = 1  # one\n    return x\n")
+    edits = ("x = 1  # one", "x = 1  # two"), ("return x", "return x + 1")
+    with prtoggle.reverted(make_toggle(f"{module.__name__}.f", *edits)):
+        assert module.f() == 2
+    assert module.f() == 1
 
 
 def test_a_stale_file_is_refused(modules: Modules) -> None:
