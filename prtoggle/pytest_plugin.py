@@ -130,8 +130,12 @@ def _prtoggle_guarded(request: pytest.FixtureRequest) -> object:
     return request.param
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives tests with the marker `guards` their second runs."""
+    """Gives tests with the marker `guards` their further runs.
+
+    Before anybody else gives them parameters, so that the ids begin with it: `test_x[reverted 26972-0]`.
+    """
     markers = list(metafunc.definition.iter_markers("guards"))
     if not markers:
         return

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import tempfile
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,12 +32,10 @@ from prtoggle.cli import console
 from prtoggle.cli.bisect_progress import RunLines, counted, print_start
 from prtoggle.cli.bisect_view import print_answer
 from prtoggle.cli.command_words import RunsCommand
+from prtoggle.cli.interruption import interruptible
 from prtoggle.cli.output_file import OUTPUT, write_output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
     from prtoggle.bisect.candidates import Candidates
     from prtoggle.bisect.conversation import Finding
     from prtoggle.bisect.pools import Pool
@@ -185,28 +182,13 @@ def _pool(settings: Settings) -> Pool:
 
 def _hunted(hunt: Hunt) -> Finding | None:
     """The finding; None when somebody stopped the search. No run is left when this returns."""
-    with _interruptible():
+    with interruptible():
         try:
             return hunt.run()
         except KeyboardInterrupt:
             return None
         finally:
             hunt.pool.close()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Make a request to end, from a terminal or a scheduler, a KeyboardInterrupt while the block runs."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _resume_command(context: click.Context, command: tuple[str, ...]) -> str:

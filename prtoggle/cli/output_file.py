@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class OutputError(click.ClickException):
@@ -39,7 +44,25 @@ def why_not_writable(path: Path) -> str:
         return f"{path} cannot be written: there is no folder {folder}; make it, or name another place"
     if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK | os.X_OK)):
         return f"{path} cannot be written: no permission"
+    try:
+        _try(path)
+    except OSError as error:
+        return f"{path} cannot be written: {error.strerror or error}"
     return ""
+
+
+def _try(path: Path) -> None:
+    """Opens the file as one that is written, and leaves all as it was: permissions do not say everything.
+
+    Raises OSError. A device or a pipe is not tried: somebody may listen at its other end.
+    """
+    if path.is_file():
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
+    elif not path.exists():
+        # A link that leads nowhere: what is written there is made where it points to.
+        place = path.resolve()
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        place.unlink()
 
 
 #: The type of an option that names a file to write.
@@ -47,8 +70,52 @@ OUTPUT: Final = _OutputFile()
 
 
 def write_output(path: Path, text: str) -> None:
-    """Writes the file that an option named, as UTF-8. Raises OutputError when that fails after all."""
+    """Writes the file that an option named, as UTF-8: all of it or, with an OutputError, nothing."""
     try:
-        path.write_text(text, encoding="utf-8")
+        _write(path, text.encode(errors="backslashreplace"))
     except OSError as error:
         raise OutputError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def write_outputs(texts: Mapping[Path, str]) -> None:
+    """Writes several files; raises OutputError, for all that could not be, once the others are written."""
+    problems = []
+    for path, text in texts.items():
+        try:
+            write_output(path, text)
+        except OutputError as error:
+            problems.append(error.message)
+    if problems:
+        raise OutputError("\n".join(problems))
+
+
+def _write(path: Path, data: bytes) -> None:
+    place = path.resolve()
+    # What stands there (/dev/stdout, a pipe) is open elsewhere: it is written into, never replaced.
+    is_special = path.exists() and not path.is_file()
+    if is_special or path.absolute().is_relative_to("/dev") or path.absolute().is_relative_to("/proc"):
+        path.write_bytes(data)
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:40]}.", dir=place.parent)
+    except PermissionError:
+        # A file that may be written, in a folder where none may be made.
+        place.write_bytes(data)
+        return
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.chmod(place.stat().st_mode & 0o7777 if place.exists() else 0o666 & ~_umask())
+        temporary.replace(place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _umask() -> int:
+    """The permissions that a new file does not get; there is no way to ask but to set them."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found

@@ -6,29 +6,30 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import click
 
 from prtoggle.catalog import Catalog
-from prtoggle.cli import console, print_table
-from prtoggle.cli.output_file import OUTPUT, write_output
+from prtoggle.catalogue_folders import PROJECT_ORIGINS
+from prtoggle.cli import console
+from prtoggle.cli.interruption import Interruption, interruptible
+from prtoggle.cli.output_file import OUTPUT, write_outputs
 from prtoggle.cli.progress import progress_bar
-from prtoggle.errors import SpecError
+from prtoggle.cli.verify_view import print_matrix, print_proofs
+from prtoggle.errors import CatalogueError
+from prtoggle.verify.entries import entry_of
 from prtoggle.verify.fingerprint import fingerprint
 from prtoggle.verify.guard_run import GuardRunner
-from prtoggle.verify.verdict import Proof, Verdict
+from prtoggle.verify.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prtoggle.spec import Toggle
-    from prtoggle.verify.matrix import Matrix
 
 FINDING = 1
 _IN = click.Path(exists=True, dir_okay=False, path_type=Path)
-_COLOUR = {Verdict.CAUGHT: "green", Verdict.FLAKY: "yellow", Verdict.UNREACHED: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,15 @@ class Outputs:
     html: Path | None
     catalogue: Path | None
     github: bool
+
+    def files(self) -> dict[str, Path | None]:
+        """The files, by the option that names each."""
+        return {
+            "--junit": self.junit,
+            "--json": self.json_file,
+            "--html": self.html,
+            "--catalogue": self.catalogue,
+        }
 
 
 @click.command("verify")
@@ -77,17 +87,45 @@ def verify_command(
     Exit status 1 unless every toggle is caught; with --matrix, when a toggle breaks more than it declares.
     """
     catalog = Catalog.discover()
-    toggles = catalog.select(ids) if ids else catalog.project_toggles()
-    if not toggles:
-        raise SpecError("no toggle to verify: the project has no catalogue; see `prtoggle list --all`")
+    toggles = _chosen(catalog, ids)
     if fresh is not None:
         return _compare(fresh, toggles, catalog.root)
     wanted = Outputs(**outputs)  # type: ignore[arg-type]  # click has checked each of them
     _refuse_idle_options(wanted, also, with_matrix=with_matrix)
-    runner = GuardRunner(catalog.root, tuple(str(folder.path) for folder in catalog.folders), timeout)
-    if with_matrix:
-        return _matrix(toggles, runner, jobs, wanted, also)
-    return _proofs(toggles, runner, repeat, jobs, wanted)
+    _refuse_one_file_for_two(wanted)
+    runner = GuardRunner(
+        catalog.root, tuple(str(folder.path.absolute()) for folder in catalog.folders), timeout
+    )
+    _refuse_tests_that_are_nowhere(also, runner)
+    try:
+        with interruptible():
+            if with_matrix:
+                return _matrix(toggles, runner, jobs, wanted, also)
+            return _proofs(toggles, runner, repeat, jobs, wanted)
+    except Interruption as request:
+        console(stderr=True).print("stopped: all runs were ended, and no report is complete", style="yellow")
+        return request.status
+
+
+def _chosen(catalog: Catalog, ids: tuple[str, ...]) -> Sequence[Toggle]:
+    """The toggles of these ids, or those of the project. Raises CatalogueError when that has none."""
+    if ids:
+        return catalog.select(ids)
+    own = [folder for folder in catalog.folders if folder.origin in PROJECT_ORIGINS]
+    if not own:
+        raise CatalogueError(
+            f"no toggle to verify: the project at {catalog.root} has no catalogue. Name the folder of its "
+            'specs in pyproject.toml ([tool.prtoggle] catalogues = ["toggles"]) or in PRTOGGLE_PATH; toggles '
+            "of installed packages are verified by id, and `prtoggle list --all` shows them"
+        )
+    toggles = catalog.project_toggles()
+    if not toggles:
+        folders = ", ".join(f"{folder.path} ({folder.origin})" for folder in own)
+        raise CatalogueError(
+            f"no toggle to verify: there is no spec in {folders}. Write one, ID.yaml, or have `prtoggle new` "
+            "draft one from the fix"
+        )
+    return toggles
 
 
 def _refuse_idle_options(outputs: Outputs, also: tuple[str, ...], *, with_matrix: bool) -> None:
@@ -98,26 +136,42 @@ def _refuse_idle_options(outputs: Outputs, also: tuple[str, ...], *, with_matrix
         raise click.UsageError("--junit and --github report verdicts; leave --matrix out")
 
 
+def _refuse_one_file_for_two(outputs: Outputs) -> None:
+    """Raise UsageError when one report would be written over another."""
+    places: dict[Path, str] = {}
+    for option, path in outputs.files().items():
+        if path is not None and not (path.exists() and not path.is_file()):
+            other = places.setdefault(path.resolve(), option)
+            if other != option:
+                raise click.UsageError(f"{other} and {option} name the same file, {path}")
+
+
+def _refuse_tests_that_are_nowhere(also: tuple[str, ...], runner: GuardRunner) -> None:
+    """Raise UsageError for tests that are to be asked and are not there."""
+    for tests in also:
+        if not entry_of(tests, runner.root).file.exists():
+            raise click.UsageError(f"--also {tests}: there is no such file below {runner.root}")
+
+
 def _proofs(toggles: Sequence[Toggle], runner: GuardRunner, repeat: int, jobs: int, outputs: Outputs) -> int:
     from prtoggle.verify.github_report import workflow_commands  # noqa: PLC0415 (--fresh needs none of these)
     from prtoggle.verify.html_report import html_page  # noqa: PLC0415
     from prtoggle.verify.json_report import proofs_document  # noqa: PLC0415
     from prtoggle.verify.junit_report import junit_text  # noqa: PLC0415
-    from prtoggle.verify.proof import verify_toggles  # noqa: PLC0415
+    from prtoggle.verify.proof import num_rounds, verify_toggles  # noqa: PLC0415
 
-    guarded = sum(1 for toggle in toggles if toggle.guards)
-    with progress_bar("verifying", guarded * repeat * 2) as advance:
+    with progress_bar("verifying", num_rounds(toggles, runner, repeat)) as advance:
         proofs = verify_toggles(toggles, runner, repeat=repeat, jobs=jobs, progress=advance)
-    _print_proofs(proofs)
-    if outputs.junit is not None:
-        write_output(outputs.junit, junit_text(proofs))
-    if outputs.json_file is not None:
-        write_output(outputs.json_file, _as_json(proofs_document(proofs)))
-    if outputs.html is not None:
-        write_output(outputs.html, html_page(proofs))
+    print_proofs(proofs)
     if outputs.github:
         for line in workflow_commands(proofs):
             click.echo(line)
+    made = {
+        outputs.junit: junit_text(proofs),
+        outputs.json_file: _as_json(proofs_document(proofs)),
+        outputs.html: html_page(proofs),
+    }
+    write_outputs({path: text for path, text in made.items() if path is not None})
     return 0 if all(proof.verdict is Verdict.CAUGHT for proof in proofs) else FINDING
 
 
@@ -137,14 +191,14 @@ def _matrix(
         with progress_bar("who else notices", len(toggles)) as advance:
             others = also_caught_by(toggles, suite, runner, jobs=jobs, progress=advance)
     mark = fingerprint(toggles, runner.root)
-    _print_matrix(matrix)
-    if outputs.json_file is not None:
-        document = {**matrix_document(matrix, mark), "also_asked": list(suite), "also_caught": others}
-        write_output(outputs.json_file, _as_json(document))
-    if outputs.html is not None:
-        write_output(outputs.html, html_page([], matrix))
-    if outputs.catalogue is not None:
-        write_output(outputs.catalogue, catalogue_page(toggles, matrix, mark, others, suite))
+    print_matrix(matrix)
+    document = {**matrix_document(matrix, mark), "also_asked": list(suite), "also_caught": others}
+    made = {
+        outputs.json_file: _as_json(document),
+        outputs.html: html_page([], matrix),
+        outputs.catalogue: catalogue_page(toggles, matrix, mark, others, suite),
+    }
+    write_outputs({path: text for path, text in made.items() if path is not None})
     return FINDING if matrix.findings else 0
 
 
@@ -157,50 +211,6 @@ def _compare(file: Path, toggles: Sequence[Toggle], root: Path) -> int:
     click.echo(f"{file} is out of date: specs, guards or targets have changed since. Make it anew with")
     click.echo("    python -m prtoggle verify --matrix --catalogue docs/catalogue.md")
     return FINDING
-
-
-def _print_proofs(proofs: Sequence[Proof]) -> None:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    output = console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("toggle", "verdict", "with fix", "without"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("what was seen", overflow="fold")
-    # One line a toggle where there is room for it; a finding is read in full below the table.
-    room = output.width - max(len(proof.id) for proof in proofs) - len("no tests ran  1/1 pass  1/1 fail") - 6
-    for proof in proofs:
-        table.add_row(
-            proof.id,
-            Text(proof.verdict.value, style=_COLOUR.get(proof.verdict, "red")),
-            f"{proof.passes_with_fix}/{len(proof.fixed)} pass",
-            f"{proof.fails_without_fix}/{len(proof.reverted)} fail",
-            shorten(proof.symptom, max(room, 36), placeholder="...")
-            if proof.verdict is Verdict.CAUGHT
-            else "see below",
-        )
-    caught = sum(proof.verdict is Verdict.CAUGHT for proof in proofs)
-    print_table(output, table)
-    for proof in proofs:
-        if proof.verdict is not Verdict.CAUGHT:
-            output.print(f"{proof.id}: {proof.verdict}: {proof.detail}", style="red", soft_wrap=True)
-    output.print(f"{caught} of {len(proofs)} caught", style="green" if caught == len(proofs) else "red")
-
-
-def _print_matrix(matrix: Matrix) -> None:
-    output = console()
-    for reverted, trouble in matrix.trouble.items():
-        output.print(
-            f"{reverted} reverted: the guards could not be run: {trouble}", style="red", soft_wrap=True
-        )
-    for reverted, guarded, cell in matrix.findings:
-        if reverted not in matrix.trouble:
-            output.print(f"{reverted} reverted, guards of {guarded}: {cell.value}", style="red")
-    for reverted, guarded in matrix.stale_masks:
-        output.print(f"{reverted} declares to mask {guarded}, whose guards pass", style="yellow")
-    size = len(matrix.ids)
-    output.print(f"{size} x {size} cells, {len(matrix.findings)} findings")
 
 
 def _as_json(document: dict[str, object]) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import functools
 from typing import TYPE_CHECKING
+
+from prtoggle.verify.entries import Entry, entries_of
+from prtoggle.verify.proof import reverted_with
+from prtoggle.verify.side_by_side import run_side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prtoggle.spec import Toggle
     from prtoggle.verify.guard_run import GuardRunner
-    from prtoggle.verify.verdict import GuardRun
 
 
 def also_caught_by(
@@ -26,20 +29,20 @@ def also_caught_by(
     One run of the suite a toggle, between two for the state with all fixes. A test that fails in either of
     these tells nothing: it is broken, or fails now and then.
     """
-    guards = {guard.split("::")[0] for toggle in toggles for guard in toggle.guards}
-    healthy = _names(runner.run(suite), {"passed"})
-    failing: dict[str, set[str]] = {}
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        futures = {pool.submit(runner.run, suite, (t.id, *t.requires)): t.id for t in toggles}
-        for future in as_completed(futures):
-            failing[futures[future]] = _names(future.result(), {"failed", "error"})
-            progress(futures[future])
-    healthy &= _names(runner.run(suite), {"passed"})
-    return {
-        toggle_id: sorted({name.split("::")[0] for name in names & healthy} - guards)
-        for toggle_id, names in failing.items()
+    guards = {
+        Entry(entry.file).name(runner.root)
+        for toggle in toggles
+        for entry in entries_of(toggle.guards, runner.root)
     }
-
-
-def _names(run: GuardRun, kinds: set[str]) -> set[str]:
-    return {test.name for test in run.tests if test.kind in kinds}
+    healthy = runner.run(suite).names("passed")
+    calls = {
+        toggle.id: functools.partial(runner.run, suite, reverted_with(toggle, runner)) for toggle in toggles
+    }
+    runs = run_side_by_side(calls, runner.groups, jobs=jobs, ended=progress)
+    healthy &= runner.run(suite).names("passed")
+    return {
+        toggle_id: sorted(
+            {name.split("::")[0] for name in (run.names("failed") | run.names("error")) & healthy} - guards
+        )
+        for toggle_id, run in runs.items()
+    }

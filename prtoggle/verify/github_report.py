@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prtoggle.verify.verdict import Verdict
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prtoggle.verify.verdict import Proof
+    from prtoggle.verify.proof import Proof
+    from prtoggle.verify.verdict import Verdict
 
 
 def workflow_commands(proofs: Sequence[Proof]) -> Iterator[str]:
-    """A workflow command per toggle that is not caught, placed at the first guard's file."""
+    """A workflow command per guard that does not catch its toggle, placed at the guard's file."""
     for proof in proofs:
-        if proof.verdict is Verdict.CAUGHT:
-            continue
-        file = proof.guards[0].split("::")[0] if proof.guards else ""
-        place = f" file={_property(file)}," if file else " "
-        title = _property(f"prtoggle {proof.id}: {proof.verdict}")
-        yield f"::error{place}title={title}::{_data(proof.detail)}"
+        for guard in proof.guilty:
+            yield _error(proof.id, guard.verdict, guard.detail, guard.guard.split("::")[0])
+        if not proof.judged:
+            yield _error(proof.id, proof.verdict, proof.detail, "")
+
+
+def _error(toggle_id: str, verdict: Verdict, detail: str, file: str) -> str:
+    place = f" file={_property(file)}," if file else " "
+    title = _property(f"prtoggle {toggle_id}: {verdict}")
+    return f"::error{place}title={title}::{_data(detail)}"
 
 
 def _data(text: str) -> str:

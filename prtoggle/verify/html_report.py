@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prtoggle.verify.matrix import Matrix
-    from prtoggle.verify.verdict import Proof
+    from prtoggle.verify.proof import GuardProof, Proof
 
 _STYLE = """
 :root { color-scheme: light dark; --ok: #1a7f37; --bad: #cf222e; --warn: #9a6700;
@@ -79,23 +79,38 @@ def _headline(proofs: Sequence[Proof], caught: int, matrix: Matrix | None) -> st
 
 def _rows(proofs: Sequence[Proof]) -> Iterator[str]:
     for proof in proofs:
-        guards = "<br>".join(f"<code>{escape(guard)}</code>" for guard in proof.guards)
         yield (
             f"<tr><td><b>{escape(proof.id)}</b><br>{escape(proof.title)}"
             f"<td class='verdict {proof.verdict.value}'>{proof.verdict}"
-            f"<td>{escape(proof.detail)}{_output(proof)}<td>{guards}<td>{proof.seconds:.1f}&nbsp;s</tr>"
+            f"<td>{''.join(_seen(proof))}<td>{'<br>'.join(_guards(proof))}<td>{proof.seconds:.1f}&nbsp;s</tr>"
         )
 
 
-def _output(proof: Proof) -> str:
+def _guards(proof: Proof) -> Iterator[str]:
+    """The guards; of several each with its own verdict."""
+    for guard in proof.judged:
+        own = f" <span class='verdict {guard.verdict.value}'>{guard.verdict}</span>"
+        yield f"<code>{escape(guard.guard)}</code>{own if len(proof.judged) > 1 else ''}"
+
+
+def _seen(proof: Proof) -> Iterator[str]:
+    """What was seen of the guards that decide, each with its output."""
+    if not proof.judged:
+        yield escape(proof.detail)
+    for guard in proof.guilty or proof.judged:
+        name = f"<code>{escape(guard.guard)}</code>: " if len(proof.judged) > 1 else ""
+        yield f"<div>{name}{escape(guard.detail)}{_output(guard)}</div>"
+
+
+def _output(guard: GuardProof) -> str:
     """The end of the deciding run's output, folded away; what a caught guard printed is the symptom."""
-    runs = proof.reverted or proof.fixed
-    if not runs or not runs[-1].output.strip():
+    text = guard.decisive.output
+    if not text.strip():
         return ""
-    summary = "output without the fix" if proof.reverted else "output"
-    text = escape(runs[-1].output[-6000:])
-    note = "" if proof.verdict is Verdict.CAUGHT else f"<br>{escape(MEANING[proof.verdict])}"
-    return f"{note}<details><summary>{summary}</summary><pre>{text}</pre></details>"
+    note = "" if guard.verdict is Verdict.CAUGHT else f"<br>{escape(MEANING[guard.verdict])}"
+    side = "with" if guard.decisive_is_fixed else "without"
+    folded = f"<summary>output {side} the fix</summary><pre>{escape(text[-6000:])}</pre>"
+    return f"{note}<details>{folded}</details>"
 
 
 def _matrix(matrix: Matrix) -> Iterator[str]:
@@ -125,7 +140,7 @@ def _matrix(matrix: Matrix) -> Iterator[str]:
     if matrix.findings:
         yield "<ul>"
         for reverted, guarded, cell in matrix.findings:
-            why = matrix.trouble.get(reverted, _CELL_SAYS[cell])
+            why = matrix.trouble.get((reverted, guarded), _CELL_SAYS[cell])
             pair = f"<b>{escape(reverted)}</b> against the guards of <b>{escape(guarded)}</b>"
             yield f"<li>{pair}: {escape(why)}"
         yield "</ul>"

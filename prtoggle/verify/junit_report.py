@@ -10,7 +10,7 @@ from prtoggle.verify.verdict import MEANING, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prtoggle.verify.verdict import Proof
+    from prtoggle.verify.proof import Proof
 
 
 def junit_text(proofs: Sequence[Proof]) -> str:
@@ -34,7 +34,7 @@ def junit_text(proofs: Sequence[Proof]) -> str:
         trouble = ET.SubElement(
             case, tag, type=proof.verdict.value, message=_printable(f"{proof.verdict}: {proof.detail}")
         )
-        trouble.text = f"{MEANING[proof.verdict]}\n{_last_output(proof)}"
+        trouble.text = _printable(_account(proof))
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
@@ -42,10 +42,12 @@ def junit_text(proofs: Sequence[Proof]) -> str:
     return data.decode() + "\n"
 
 
-def _last_output(proof: Proof) -> str:
-    """The output of the run that decided."""
-    runs = proof.reverted or proof.fixed
-    return _printable(runs[-1].output[-4000:]) if runs else ""
+def _account(proof: Proof) -> str:
+    """Each guard that is not caught, with the end of what the run printed that decided."""
+    parts = [MEANING[proof.verdict]]
+    for guard in proof.guilty:
+        parts += [f"{guard.guard}: {guard.verdict}: {guard.detail}", guard.decisive.output[-4000:]]
+    return "\n".join(parts)
 
 
 def _printable(text: str) -> str:

@@ -6,17 +6,22 @@ declared by the toggle (`masks:`) or a finding: the toggle takes out more than i
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import functools
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from prtoggle.verify.entries import entries_of
+from prtoggle.verify.proof import reverted_with
+from prtoggle.verify.rounds import run_round
+from prtoggle.verify.side_by_side import run_side_by_side
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prtoggle.spec import Toggle
     from prtoggle.verify.guard_run import GuardRunner
-    from prtoggle.verify.verdict import GuardRun, TestOutcome
+    from prtoggle.verify.verdict import GuardRun
 
 
 class Cell(StrEnum):
@@ -37,13 +42,16 @@ class Cell(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Rows are toggles that were reverted, columns are the toggles whose guards ran."""
+    """Rows are toggles that were reverted, columns are the toggles whose guards ran.
+
+    `trouble` says of each cell that is ERROR why, by (reverted, guard of).
+    """
 
     ids: tuple[str, ...]
     titles: Mapping[str, str]
     cells: Mapping[tuple[str, str], Cell]
     masks: Mapping[str, tuple[str, ...]]
-    trouble: Mapping[str, str]
+    trouble: Mapping[tuple[str, str], str]
 
     @property
     def findings(self) -> tuple[tuple[str, str, Cell], ...]:
@@ -68,44 +76,57 @@ def build_matrix(
     jobs: int = 1,
     progress: Callable[[str], None] = lambda _id: None,
 ) -> Matrix:
-    """Run every guard under every toggle; `progress` is told of each toggle whose process ended."""
+    """Run every guard under every toggle; `progress` is told of each toggle whose guards all ran."""
     guarded = [toggle for toggle in toggles if toggle.guards]
-    guards = tuple(dict.fromkeys(guard for toggle in guarded for guard in toggle.guards))
-    runs: dict[str, GuardRun] = {}
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        futures = {
-            pool.submit(runner.run, guards, (toggle.id, *toggle.requires)): toggle.id for toggle in guarded
-        }
-        for future in as_completed(futures):
-            runs[futures[future]] = future.result()
-            progress(futures[future])
+    entries = {toggle.id: entries_of(toggle.guards, runner.root) for toggle in guarded}
+    everything = tuple(dict.fromkeys(entry for of_toggle in entries.values() for entry in of_toggle))
+    with_required = {toggle.id: reverted_with(toggle, runner) for toggle in guarded}
+    calls = {
+        toggle_id: functools.partial(run_round, runner, everything, ids)
+        for toggle_id, ids in with_required.items()
+    }
+    rounds = run_side_by_side(calls, runner.groups, jobs=jobs, ended=progress)
+    parts = {
+        (row, column): [rounds[row].parts[entry] for entry in of_column]
+        for row in entries
+        for column, of_column in entries.items()
+    }
+    masks = {toggle.id: toggle.masks for toggle in guarded if toggle.masks}
     return Matrix(
-        ids=tuple(toggle.id for toggle in guarded),
+        ids=tuple(entries),
         titles={toggle.id: toggle.title for toggle in guarded},
         cells={
-            (row.id, column.id): _cell(row, column, runs[row.id]) for row in guarded for column in guarded
+            (row, column): _cell(
+                guards,
+                own=row == column,
+                declared=column in masks.get(row, ()) or column in with_required[row],
+            )
+            for (row, column), guards in parts.items()
         },
-        masks={toggle.id: toggle.masks for toggle in guarded if toggle.masks},
-        trouble={toggle_id: run.trouble for toggle_id, run in runs.items() if run.trouble},
+        masks=masks,
+        trouble={pair: trouble for pair, guards in parts.items() if (trouble := _trouble(guards))},
     )
 
 
-def _cell(row: Toggle, column: Toggle, run: GuardRun) -> Cell:
-    """Judge the guards of `column` in the run that reverted `row`."""
-    tests = list(_tests_of(column, run))
-    if run.trouble or not tests or any(test.kind == "error" for test in tests):
+def _cell(guards: Sequence[GuardRun], *, own: bool, declared: bool) -> Cell:
+    """Judge the guards of one toggle where another was reverted, or itself, which each has to notice."""
+    if _trouble(guards):
         return Cell.ERROR
-    red = any(test.kind == "failed" for test in tests)
-    if row.id == column.id:
-        return Cell.CAUGHT if red else Cell.MISSED
-    if not red:
+    red = [bool(guard.failed) for guard in guards]
+    if own:
+        return Cell.CAUGHT if all(red) else Cell.MISSED
+    if not any(red):
         return Cell.QUIET
-    return Cell.MASKED if column.id in row.masks or column.id in row.requires else Cell.FINDING
+    return Cell.MASKED if declared else Cell.FINDING
 
 
-def _tests_of(toggle: Toggle, run: GuardRun) -> Iterator[TestOutcome]:
-    """The tests of `run` that belong to the guards of `toggle`; a guard is a file or a node id in one."""
-    for test in run.tests:
-        name = test.name.replace("\\", "/")
-        if any(name == guard or name.startswith((f"{guard}::", f"{guard}[")) for guard in toggle.guards):
-            yield test
+def _trouble(guards: Sequence[GuardRun]) -> str:
+    """Why a cell cannot be judged; empty when it can."""
+    for guard in guards:
+        if guard.trouble:
+            return guard.trouble
+        if guard.errors:
+            return f"{guard.errors[0].name}: {guard.errors[0].message or 'error outside the test body'}"
+        if not guard.tests:
+            return "no test ran"
+    return ""

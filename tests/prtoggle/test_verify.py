@@ -172,7 +172,10 @@ def test_the_verdict_tells_what_the_guard_is_worth(
 def test_what_a_guard_prints_is_no_obstacle_to_the_junit_file(project: Project) -> None:
     toggle = make("low", "guards/test_noisy.py")
     proofs = verify_toggles([toggle], runner_of(project, toggle))
-    loud = [dataclasses.replace(proof, detail="\x1b[31m\x07 \ufffe red") for proof in proofs]
+    (guard,) = proofs[0].judged
+    loud = [
+        dataclasses.replace(proofs[0], judged=(dataclasses.replace(guard, detail="\x1b[31m\x07 \ufffe red"),))
+    ]
 
     (case,) = ET.fromstring(junit_text(loud)).iter("testcase")
 
@@ -186,7 +189,8 @@ def test_a_guard_that_takes_too_long_is_an_error(project: Project) -> None:
 
     (proof,) = verify_toggles([toggle], runner_of(project, toggle, timeout=8), jobs=2)
 
-    assert (proof.verdict, proof.detail) == (Verdict.ERROR, "with the fix: took longer than 8 s")
+    assert proof.verdict is Verdict.ERROR
+    assert proof.detail == "with the fix: took longer than 8 s, while guards/test_slow.py::test_it ran"
 
 
 def test_a_guard_that_notices_every_other_time_is_flaky(project: Project) -> None:
