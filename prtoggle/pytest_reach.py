@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from prtoggle.report import ProcessReport
 
 #: What had run the statement before the test, which found what it had done.
-IN_A_FIXTURE: Final = "in a fixture that several tests share"
-WHEN_LOADED: Final = "when its module was loaded, or the tests were collected"
+IN_A_FIXTURE: Final = "the reverted statement was reached in a fixture that several tests share"
+WHEN_LOADED: Final = (
+    "the reverted statement was reached when its module was loaded, or the tests were collected"
+)
+A_VALUE: Final = "it is a value, and who reads that cannot be seen"
 
 
 def holds_a_value(toggle_id: str) -> bool:
@@ -58,7 +61,7 @@ class TestReach:
     def reached(self) -> dict[str, str]:
         """The toggles that the test has reached by now, each with how."""
         found = dict.fromkeys(sorted(self._loaded), WHEN_LOADED)
-        found |= {toggle_id: WHEN_LOADED for toggle_id in self._ids if holds_a_value(toggle_id)}
+        found |= {toggle_id: A_VALUE for toggle_id in self._ids if holds_a_value(toggle_id)}
         found |= dict.fromkeys(sorted(set().union(*self._fixtures.values())), IN_A_FIXTURE)
         return found | dict.fromkeys(sorted(self._since(self._began or 0, alive=True)), IN_THE_TEST)
 

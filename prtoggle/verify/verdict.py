@@ -34,7 +34,7 @@ MEANING = {
     Verdict.ERROR: "the guard could not be run",
 }
 
-#: How a test reached a statement when it ran it itself; any other words say what ran it before.
+#: How a test reached a statement when it ran it itself; any other words say what did instead.
 IN_THE_TEST: Final = "in the test"
 
 #: Of several guards the one that is worst gives the toggle its verdict: what says least comes first.
@@ -194,7 +194,7 @@ def _not_reached(toggle_id: str, red: Sequence[GuardRun], failing: set[str]) -> 
 def _reached_before(toggle_id: str, red: Sequence[GuardRun], noticing: set[str]) -> str:
     """Where no test that notices ran the statement itself, when it ran."""
     how = {dict(test.reached)[toggle_id] for run in red for test in run.failed if test.name in noticing}
-    return "" if IN_THE_TEST in how else f"; the reverted statement was reached {' or '.join(sorted(how))}"
+    return "" if IN_THE_TEST in how else f"; {', or '.join(sorted(how))}"
 
 
 def _some(names: set[str]) -> str:

@@ -1,0 +1,168 @@
+"""The processes of `verify`: what ends one early, what of the caller's settings gets into them, and that none is left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from prtoggle.verify.entries import entry_of
+from prtoggle.verify.proof import verify_toggles
+from prtoggle.verify.rounds import run_round
+from prtoggle.verify.verdict import Verdict
+from tests.prtoggle.programs import Project, heed_signals
+from tests.prtoggle.test_verify_guards import FILES, LOWER, runner_of, toggle_of
+
+GOOD = "guards/test_good.py"
+ENDS = {
+    "guards/test_exits.py": (
+        "import os\n\ndef test_before():\n    pass\n\ndef test_it():\n    os._exit(1)\n",
+        "the process ended with status 1, while guards/test_exits.py::test_it ran",
+    ),
+    "guards/test_exits_well.py": (
+        "import os\n\ndef test_it():\n    os._exit(0)\n",
+        "the process ended with status 0, while guards/test_exits_well.py::test_it ran",
+    ),
+    "guards/test_exits_early.py": (
+        "import os\nos._exit(5)\n",
+        "the process ended with status 5, while guards/test_exits_early.py was imported",
+    ),
+    "guards/test_killed.py": (
+        "import os\n\ndef test_it():\n    os.kill(os.getpid(), 11)\n",
+        "the process was ended by signal 11 (SIGSEGV), while guards/test_killed.py::test_it ran",
+    ),
+    "guards/test_interrupts.py": (
+        "def test_it():\n    raise KeyboardInterrupt\n",
+        (
+            "KeyboardInterrupt ended the session before all of its tests had run, while "
+            "guards/test_interrupts.py::test_it ran"
+        ),
+    ),
+    "guards/test_stops.py": (
+        "def test_it(request):\n    request.session.shouldfail = 'enough'\n\ndef test_next():\n    pass\n",
+        "the session ended before guards/test_stops.py::test_next had run",
+    ),
+}
+#: Writes its own process id and that of a child, and then takes its time.
+SLOW = """\
+    import os
+    import pathlib
+    import subprocess
+    import time
+
+    def test_it():
+        child = subprocess.Popen(["sleep", "300"])
+        with pathlib.Path("pids").open("a") as file:
+            file.write(f"{os.getpid()}\\n{child.pid}\\n")
+        time.sleep(300)
+    """
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path / "project")
+    made.write({name: text for name, text in FILES.items() if name.startswith("bounds/") or name == GOOD})
+    return made
+
+
+def test_what_ends_a_process_is_named_and_costs_the_other_guards_nothing(project: Project) -> None:
+    project.write({name: text for name, (text, _) in ENDS.items()})
+    entries = [entry_of(guard, project.root) for guard in (*ENDS, GOOD, "guards/test_nowhere.py")]
+
+    done = run_round(runner_of(project), entries)
+
+    told = {entry.name(project.root): done.parts[entry].trouble for entry in entries}
+    assert told == {
+        **{name: trouble for name, (_, trouble) in ENDS.items()},
+        GOOD: "",
+        "guards/test_nowhere.py": "there is no file guards/test_nowhere.py (is the guard's path right?)",
+    }
+    assert [test.kind for test in done.parts[entries[-2]].tests] == ["passed"]
+
+
+def test_what_the_caller_wants_of_pytest_at_other_times_is_no_part_of_a_proof(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-x -k nothing --no-such-option")
+    both = {f"guards/test_{name}.py": FILES[GOOD] for name in ("a", "b")}
+    # Of the project's own settings the number of workers and an early end are left out.
+    project.write({**both, "pytest.ini": "[pytest]\naddopts = -x -n 2\n"})
+    toggle = toggle_of("low", ", ".join(both), LOWER)
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle), jobs=2)
+
+    assert proof.verdict is Verdict.CAUGHT, proof.detail
+    assert proof.fails_without_fix == 1
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def pids_of(project: Project, least: int) -> list[int]:
+    """The processes that the slow guard told of, once there are so many."""
+    deadline = time.monotonic() + 60
+    file = project.root / "pids"
+    while time.monotonic() < deadline:
+        found = [int(line) for line in file.read_text().splitlines()] if file.exists() else []
+        if len(found) >= least:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the guards did not begin")
+
+
+def test_a_time_limit_ends_the_children_of_a_guard_too(project: Project) -> None:
+    project.write({"guards/test_slow.py": SLOW})
+    toggle = toggle_of("low", f"guards/test_slow.py, {GOOD}", LOWER)
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle, timeout=8), jobs=2)
+
+    verdicts = {guard.guard: (guard.verdict, guard.detail) for guard in proof.judged}
+    assert verdicts["guards/test_slow.py"] == (
+        Verdict.ERROR,
+        "with the fix: took longer than 8 s, while guards/test_slow.py::test_it ran",
+    )
+    assert verdicts[GOOD][0] is Verdict.CAUGHT, verdicts
+    pids = pids_of(project, 4)
+    assert all(map(is_gone, pids)), pids
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("mode", ["verdicts", "matrix"])
+def test_a_request_to_end_ends_all_processes_and_leaves_no_report(
+    project: Project, number: signal.Signals, mode: str
+) -> None:
+    project.write({"guards/test_slow.py": SLOW})
+    for toggle_id in ("low", "other"):
+        toggle = toggle_of(toggle_id, "guards/test_slow.py", LOWER)
+        (project.root / f"toggles/{toggle_id}.yaml").write_text(toggle.text)
+    verify = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "prtoggle", "verify", "low", "other", "-j", "2"),
+            *(("--matrix",) if mode == "matrix" else ()),
+            *("--json", "out.json", "--html", "out.html"),
+        ],
+        cwd=project.root,
+        env=project.environ(variables={"TMPDIR": str(project.reports), "PYTHONDONTWRITEBYTECODE": "1"}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_signals,  # noqa: PLW1509
+    )
+    pids = pids_of(project, 4)
+    verify.send_signal(number)
+    out, err = verify.communicate(timeout=30)
+
+    assert verify.returncode == 128 + number
+    assert "stopped: all runs were ended" in err
+    assert "Traceback" not in out + err
+    assert all(map(is_gone, pids)), pids
+    assert not [path for path in project.root.iterdir() if "out." in path.name]
+    assert not list(project.reports.glob("prtoggle-verify-*"))
