@@ -128,7 +128,7 @@ class Witness:
         """A phase of a test ended, or a subtest."""
         if self._running is None:
             return
-        failed = report.outcome == "failed"
+        in_body = report.when == "call"
         self._write(
             "report",
             file=self._running[0],
@@ -138,7 +138,7 @@ class Witness:
             xfail=hasattr(report, "wasxfail"),
             subtest=hasattr(report, "context"),
             message=_message(report),
-            reached=self._reach.reached() if failed and self._reach is not None else {},
+            reached=self._reach.reached() if self._reach is not None and in_body else {},
         )
 
     @pytest.hookimpl(wrapper=True)

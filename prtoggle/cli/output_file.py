@@ -40,11 +40,11 @@ class _OutputFile(click.Path):
 def why_not_writable(path: Path) -> str:
     """Why no file can be written at `path`; empty when one can, as far as it can be seen."""
     folder = path.parent
-    if not folder.is_dir():
-        return f"{path} cannot be written: there is no folder {folder}; make it, or name another place"
-    if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK | os.X_OK)):
-        return f"{path} cannot be written: no permission"
     try:
+        if not folder.is_dir():
+            return f"{path} cannot be written: there is no folder {folder}; make it, or name another place"
+        if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK | os.X_OK)):
+            return f"{path} cannot be written: no permission"
         _try(path)
     except OSError as error:
         return f"{path} cannot be written: {error.strerror or error}"

@@ -53,7 +53,7 @@ WORST_FIRST = (
 class TestOutcome:
     """One test of one run. `kind` is passed, failed, error, skipped or xfailed; `message` says why.
 
-    `reached`: the toggles whose edited statement a failing test reached by then, each with how.
+    `reached`: the toggles whose edited statement it reached until then, each with how.
     """
 
     __test__ = False  # pytest collects classes by name
@@ -150,7 +150,7 @@ def judge(toggle_id: str, runs: Runs) -> tuple[Verdict, str]:
 
 def _vacuous(toggle_id: str, reverted: Sequence[GuardRun]) -> tuple[Verdict, str]:
     num_green = sum(is_green(run) for run in reverted)
-    missed = all(toggle_id not in run.reached for run in reverted)
+    missed = all(toggle_id not in dict(test.reached) for run in reverted for test in run.tests)
     why = "; the reverted statement was never reached" if missed else ""
     return Verdict.VACUOUS, f"passes in {num_green} of {len(reverted)} runs without the fix{why}"
 
