@@ -45,40 +45,49 @@ class TestReach:
         self._reports = reports
         self._loaded: set[str] = set()
         self._fixtures: dict[object, set[str]] = {}
+        #: What the test reached in this process before the stretch that is listened to now.
+        self._before: set[str] = set()
         self._began: float | None = None
 
     def begin(self) -> None:
         """A test begins: what it reaches counts from here."""
-        own = {toggle_id for toggle_id in self._ids if reach.reached(toggle_id)}
+        own = self._turn()
         if self._began is None:
             self._loaded = own | self._in_children(0)
-        else:
-            # A statement that ran and is in no function is one of its module: it stays done, and runs once.
-            self._loaded |= {toggle_id for toggle_id in own if not reach.called(toggle_id)}
+        self._before = set()
         self._began = time.time()
-        reach.restart()
 
     def reached(self) -> dict[str, str]:
         """The toggles that the test has reached by now, each with how."""
         found = dict.fromkeys(sorted(self._loaded), WHEN_LOADED)
         found |= {toggle_id: A_VALUE for toggle_id in self._ids if holds_a_value(toggle_id)}
         found |= dict.fromkeys(sorted(set().union(*self._fixtures.values())), IN_A_FIXTURE)
-        return found | dict.fromkeys(sorted(self._since(self._began or 0, alive=True)), IN_THE_TEST)
+        own = self._before | self._now() | self._in_children(self._began or 0, alive=True)
+        return found | dict.fromkeys(sorted(own), IN_THE_TEST)
 
     @contextlib.contextmanager
     def shared_fixture(self, fixture: object) -> Iterator[None]:
         """What is reached in the block counts for every test until `fixture_ended`."""
-        started, before = time.time(), self._since(time.time())
+        self._turn()
+        started = time.time()
         yield
-        self._fixtures[fixture] = self._since(started) - before
+        self._fixtures[fixture] = self._turn() | self._in_children(started)
+
+    def _turn(self) -> set[str]:
+        """Ends the stretch that is listened to, and begins the next; what was reached in it."""
+        own = self._now()
+        # A statement that ran and is in no function is one of its module: it stays done, and runs once.
+        self._loaded |= {toggle_id for toggle_id in own if not reach.called(toggle_id)}
+        self._before |= own
+        reach.restart()
+        return own
+
+    def _now(self) -> set[str]:
+        return {toggle_id for toggle_id in self._ids if reach.reached(toggle_id)}
 
     def fixture_ended(self, fixture: object) -> None:
         """What the fixture reached does not count any more."""
         self._fixtures.pop(fixture, None)
-
-    def _since(self, start: float, *, alive: bool = False) -> set[str]:
-        own = {toggle_id for toggle_id in self._ids if reach.reached(toggle_id)}
-        return own | self._in_children(start, alive=alive)
 
     def _in_children(self, start: float, *, alive: bool = False) -> set[str]:
         """What other processes reached since then; with `alive` also what those still there did before."""

@@ -96,8 +96,9 @@ FILES = {
         def made():
             return first(-1)
 
-        def test_a(made):
-            assert made < 1
+        def test_a(request):
+            first(1)
+            assert request.getfixturevalue("made") < 1
 
         def test_b(made):
             assert made == 0
