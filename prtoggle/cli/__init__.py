@@ -175,8 +175,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             error.show()
         return error.exit_code
-    except click.Abort:
-        return 128 + 2
+    except click.Abort as abort:
+        # An Interruption knows by which signal.
+        return int(getattr(abort.__cause__, "status", 128 + 2))
     except (_OutputFailedError, BrokenPipeError, OSError) as error:
         cause = error.__cause__ if isinstance(error, _OutputFailedError) else error
         _abandon_output()

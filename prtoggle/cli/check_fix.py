@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prtoggle.cli.interruption import interruptible
 from prtoggle.cli.show import short_path
 from prtoggle.drift.judged import folder_of, lock_toggle
 from prtoggle.drift.rewriting import rewritten
@@ -116,7 +117,8 @@ def _not_caught(out: Console, toggle: Toggle, catalog: Catalog) -> str:
     from prtoggle.verify.verdict import Verdict  # noqa: PLC0415
 
     folders = (str(folder_of(toggle).absolute()), *(str(folder.path) for folder in catalog.folders))
-    proof = verify_toggles([toggle], GuardRunner(catalog.root, folders))[0]
+    with interruptible():
+        proof = verify_toggles([toggle], GuardRunner(catalog.root, folders))[0]
     out.print(f"{toggle.id}: verify: {proof.verdict.value}", soft_wrap=True)
     return "" if proof.verdict is Verdict.CAUGHT else f"its guards say {proof.verdict.value}: {proof.detail}"
 

@@ -11,6 +11,7 @@ import click
 from prtoggle.catalog import Catalog
 from prtoggle.catalogue_folders import PROJECT_ORIGINS
 from prtoggle.cli import console
+from prtoggle.cli.interruption import interruptible
 from prtoggle.cli.output_file import OutputError, why_not_writable, write_output
 from prtoggle.cli.show import short_path
 from prtoggle.errors import SpecError
@@ -167,7 +168,8 @@ def _checked(
     def text_of(chosen: Sequence[str]) -> str:
         return spec_text(draft, head.id, guards=chosen)
 
-    return check_guards(text_of, head.id, list(dict.fromkeys(guards)), root, timeout)
+    with interruptible():
+        return check_guards(text_of, head.id, list(dict.fromkeys(guards)), root, timeout)
 
 
 def _print_guards(out: Console, checks: Sequence[GuardCheck]) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from prtoggle.cli import main
+from prtoggle.cli.interruption import interruptible
 from prtoggle.verify.entries import entry_of
 from prtoggle.verify.proof import verify_toggles
 from prtoggle.verify.rounds import run_round
@@ -166,3 +168,24 @@ def test_a_request_to_end_ends_all_processes_and_leaves_no_report(
     assert all(map(is_gone, pids)), pids
     assert not [path for path in project.root.iterdir() if "out." in path.name]
     assert not list(project.reports.glob("prtoggle-verify-*"))
+
+
+def test_the_first_request_to_end_is_heeded_and_those_after_it_wait_for_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    cleaned = []
+
+    def command(**_options: object) -> None:
+        with interruptible():
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                signal.raise_signal(signal.SIGHUP)
+                cleaned.append(True)
+
+    monkeypatch.setattr("prtoggle.cli.list.list_command.callback", command)
+
+    assert main(["list"]) == 128 + signal.SIGTERM
+    assert cleaned == [True]
+    assert {number: signal.getsignal(number) for number in before} == before
