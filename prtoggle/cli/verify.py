@@ -184,12 +184,12 @@ def _matrix(
     from prtoggle.verify.json_report import matrix_document  # noqa: PLC0415
     from prtoggle.verify.matrix import build_matrix  # noqa: PLC0415
 
-    with progress_bar("every toggle against every guard", len(toggles)) as advance:
-        matrix = build_matrix(toggles, runner, jobs=jobs, progress=advance)
     others: dict[str, list[str]] = {}
     if suite:
         with progress_bar("who else notices", len(toggles)) as advance:
             others = also_caught_by(toggles, suite, runner, jobs=jobs, progress=advance)
+    with progress_bar("every toggle against every guard", len(toggles)) as advance:
+        matrix = build_matrix(toggles, runner, jobs=jobs, progress=advance)
     mark = fingerprint(toggles, runner.root)
     print_matrix(matrix)
     document = {**matrix_document(matrix, mark), "also_asked": list(suite), "also_caught": others}

@@ -20,7 +20,7 @@ from prtoggle.catalogue_folders import Folder
 from prtoggle.process_group import ProcessGroups
 from prtoggle.trace.settings import VARIABLE as TRACE
 from prtoggle.unfound import AT_NO_TIME
-from prtoggle.verify.entries import entries_of, shown_name
+from prtoggle.verify.entries import shown_name
 from prtoggle.verify.verdict import GuardRun
 from prtoggle.verify.witnessed import read_events
 
@@ -63,19 +63,20 @@ class GuardRunner:
         """The toggles that the runs find."""
         return Catalog([Folder(Path(path), "verify") for path in self.catalogues], root=self.root)
 
-    def run(self, guards: Sequence[str], toggles: Sequence[str] = ()) -> GuardRun:
-        """Run `guards` (pytest node ids, relative to the root) with `toggles` reverted, in a new process."""
-        return self.run_entries(entries_of(guards, self.root), toggles)
+    def run_entries(
+        self, entries: Sequence[Entry], toggles: Sequence[str] = (), *, by_test: bool = True
+    ) -> GuardRun:
+        """Run the guards in one process with `toggles` reverted; `by_test`: ask of each test what it reached.
 
-    def run_entries(self, entries: Sequence[Entry], toggles: Sequence[str] = ()) -> GuardRun:
-        """Run the guards in one process. Raises CancelledError once all runs have been ended."""
+        Raises CancelledError once all runs have been ended.
+        """
         with tempfile.TemporaryDirectory(prefix="prtoggle-verify-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             reports = folder / "reports"
             reports.mkdir()
             orders = {
                 "entries": [(str(entry.file), entry.node) for entry in entries],
-                "reports": str(reports) if toggles else "",
+                "reports": str(reports) if toggles and by_test else "",
             }
             (folder / _ORDERS).write_text(json.dumps(orders), encoding="utf-8")
             command = self._command(entries, folder)

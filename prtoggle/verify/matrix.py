@@ -82,7 +82,7 @@ def build_matrix(
     everything = tuple(dict.fromkeys(entry for of_toggle in entries.values() for entry in of_toggle))
     with_required = {toggle.id: reverted_with(toggle, runner) for toggle in guarded}
     calls = {
-        toggle_id: functools.partial(run_round, runner, everything, ids)
+        toggle_id: functools.partial(run_round, runner, everything, ids, by_test=False)
         for toggle_id, ids in with_required.items()
     }
     rounds = run_side_by_side(calls, runner.groups, jobs=jobs, ended=progress)

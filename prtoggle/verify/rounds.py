@@ -26,8 +26,13 @@ class Round:
     parts: Mapping[Entry, GuardRun]
 
 
-def run_round(runner: GuardRunner, entries: Sequence[Entry], toggles: Sequence[str] = ()) -> Round:
-    """Run the guards with `toggles` reverted, in one process where possible."""
+def run_round(
+    runner: GuardRunner, entries: Sequence[Entry], toggles: Sequence[str] = (), *, by_test: bool = True
+) -> Round:
+    """Run the guards with `toggles` reverted, in one process where possible.
+
+    `by_test`: ask of each test what it reached.
+    """
     parts = {entry: _nowhere(entry, runner) for entry in entries if not entry.file.exists()}
     processes: list[GuardRun] = []
     pending = [[entry for entry in entries if entry not in parts]]
@@ -35,7 +40,7 @@ def run_round(runner: GuardRunner, entries: Sequence[Entry], toggles: Sequence[s
         asked = pending.pop()
         if not asked:
             continue
-        run = runner.run_entries(asked, toggles)
+        run = runner.run_entries(asked, toggles, by_test=by_test)
         processes.append(run)
         told = {entry: part for entry in asked if (part := _part(run, entry)) is not None}
         if told:

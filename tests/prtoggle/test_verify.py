@@ -280,6 +280,23 @@ def test_the_page_names_the_other_tests_that_notice_and_those_that_were_asked(pr
     )
 
 
+def test_tests_that_end_the_process_are_not_asked_who_notices(project: Project) -> None:
+    folder = project.root / "more_toggles"
+    folder.mkdir()
+    (folder / "low.yaml").write_text(spec("low", "guards/test_good.py"), encoding="utf-8")
+
+    done = project.python(
+        *("-m", "prtoggle", "verify", "low", "--matrix", "--json", "out.json"),
+        *("--also", "suite/test_both.py", "--also", "guards/test_dies.py"),
+        variables={"PRTOGGLE_PATH": str(folder)},
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "guards/test_dies.py cannot be asked who else notices" in done.stderr
+    assert "ended by signal 9 (SIGKILL), while guards/test_dies.py::test_it ran" in done.stderr
+    assert not (project.root / "out.json").exists()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("--also", "tests"), ("--catalogue", "x.md"), ("--matrix", "--junit", "x.xml"), ("nowhere",)],
