@@ -95,7 +95,9 @@ class SessionAccount:
         doubts = {toggle.id: self._doubt(toggle, own) for toggle in toggles}
         for doubt in filter(None, doubts.values()):
             terminal.line(doubt, yellow=True)
-        failed = [report for report in terminal.getreports("failed") if report.when == "call"]
+        # A test whose subtests failed is reported with each of them.
+        bodies = (report.nodeid for report in terminal.getreports("failed") if report.when == "call")
+        failed = list(dict.fromkeys(bodies))
         num_tests = len(failed) + len(terminal.getreports("passed"))
         if not num_tests:
             terminal.line("No test ran that could notice.", yellow=True)
@@ -106,8 +108,8 @@ class SessionAccount:
         elif ids := _listed(toggle for toggle in toggles if toggle.id not in self._missing):
             verb = "notices" if len(failed) == 1 else "notice"
             terminal.line(f"{len(failed)} of {num_tests} tests {verb} that {ids} is reverted:")
-            for report in failed:
-                terminal.line(f"  {report.nodeid}")
+            for name in failed:
+                terminal.line(f"  {name}")
 
     def _doubt(self, toggle: Toggle, own: _Account) -> str:
         """Why tests that pass say nothing about the toggle; empty where they do."""

@@ -119,3 +119,25 @@ def test_a_test_that_fails_through_a_child_process_is_listed(session: Session) -
 
     assert done.returncode == 1
     assert "1 of 1 tests notices that 1 is reverted:\n  test_it.py::test_it" in done.stdout
+
+
+def test_a_test_is_counted_once_however_many_of_its_subtests_fail(session: Session) -> None:
+    subtests = """\
+        from app.core import answer
+
+        def test_it(subtests):
+            for value in (1, 2, 3):
+                with subtests.test(value=value):
+                    assert answer() == 42 or value == 3
+
+        def test_other():
+            pass
+        """
+    session.write({"test_it.py": subtests})
+
+    done = session.pytest("--prtoggle=1")
+
+    assert done.returncode == 1
+    listed = "1 of 2 tests notices that 1 is reverted:\n  test_it.py::test_it\n"
+    assert listed in done.stdout
+    assert done.stdout.split(listed)[1].count("  test_it.py::test_it") == 0
