@@ -86,6 +86,27 @@ def test_what_ends_a_process_is_named_and_costs_the_other_guards_nothing(project
     assert [test.kind for test in done.parts[entries[-2]].tests] == ["passed"]
 
 
+def test_a_conftest_that_fails_costs_the_guards_in_its_folder_only(project: Project) -> None:
+    project.write(
+        {
+            "guards/sub/conftest.py": "raise OSError('no conftest')\n",
+            "guards/sub/test_conftest.py": "def test_it():\n    pass\n",
+            "guards/test_other.py": "def test_it():\n    pass\n",
+        }
+    )
+    guards = ("guards/test_other.py", "guards/sub/test_conftest.py", GOOD)
+
+    done = run_round(runner_of(project), [entry_of(guard, project.root) for guard in guards])
+
+    other, below, good = done.parts.values()
+    assert (other.trouble, good.trouble) == ("", "")
+    assert (
+        "pytest was called wrongly, or a conftest.py failed to import: E   OSError: no conftest"
+        in below.trouble
+    )
+    assert [test.kind for part in (other, good) for test in part.tests] == ["passed", "passed"]
+
+
 def test_what_the_caller_wants_of_pytest_at_other_times_is_no_part_of_a_proof(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
