@@ -111,7 +111,8 @@ def test_what_the_caller_wants_of_pytest_at_other_times_is_no_part_of_a_proof(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_ADDOPTS", "-x -k nothing --no-such-option")
-    both = {f"guards/test_{name}.py": FILES[GOOD] for name in ("a", "b")}
+    alone = "\ndef test_alone():\n    import os\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
+    both = {f"guards/test_{name}.py": FILES[GOOD] + alone for name in ("a", "b")}
     # Of the project's own settings the number of workers and an early end are left out.
     project.write({**both, "pytest.ini": "[pytest]\naddopts = -x -n 2\n"})
     toggle = toggle_of("low", ", ".join(both), LOWER)
@@ -162,9 +163,10 @@ def test_a_time_limit_ends_the_children_of_a_guard_too(project: Project) -> None
 def test_a_request_to_end_ends_all_processes_and_leaves_no_report(
     project: Project, number: signal.Signals, mode: str
 ) -> None:
-    project.write({"guards/test_slow.py": SLOW})
+    # The second guard would be run again once the first has ended their process.
+    project.write({"guards/test_slow.py": SLOW, "guards/test_slow_too.py": SLOW})
     for toggle_id in ("low", "other"):
-        toggle = toggle_of(toggle_id, "guards/test_slow.py", LOWER)
+        toggle = toggle_of(toggle_id, "guards/test_slow.py, guards/test_slow_too.py", LOWER)
         (project.root / f"toggles/{toggle_id}.yaml").write_text(toggle.text)
     verify = subprocess.Popen(
         [
