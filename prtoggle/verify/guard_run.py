@@ -40,12 +40,6 @@ _OPTION, _ORDERS, _EVENTS = "--prtoggle-witness", "orders.json", "events.jsonl"
 _NOT_HANDED_ON: Final = frozenset({TOGGLES, TRACE, "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"})
 
 _WRONG_USE: Final = 4
-_PYTEST_MEANS = {
-    1: "pytest failed, and none of the tests that it ran did",
-    2: "pytest was interrupted",
-    3: "pytest reported an internal error",
-    _WRONG_USE: "pytest was called wrongly, or a conftest.py failed to import",
-}
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -174,7 +168,7 @@ class _End:
 
     def _incomplete(self) -> str:
         if self.seen.internal_error:
-            return f"{_PYTEST_MEANS[3]}: {self.seen.internal_error}{self._at_work()}"
+            return f"pytest reported an internal error: {self.seen.internal_error}{self._at_work()}"
         not_run = self.seen.not_run()
         return (
             f"the session ended before {shown_name(*not_run[0], self.runner.root)} had run" if not_run else ""
@@ -185,7 +179,13 @@ class _End:
         broken = any(test.kind in {"failed", "error"} for test in self.seen.outcomes)
         if self.seen.finished and (self.status in {0, 5} or (self.status == 1 and broken)):
             return ""
-        means = _PYTEST_MEANS.get(self.status, f"the process {_ended(self.status)}")
+        if self.status == 1 and self.seen.finished:
+            means = "pytest failed, and none of the tests that it ran did"
+        elif self.status == _WRONG_USE and not self.seen.finished:
+            means = "pytest was called wrongly, or a conftest.py failed to import"
+        else:
+            when = "after its last test" if self.seen.finished else "before it came to a guard"
+            means = f"the process {_ended(self.status)}, {when}"
         cause = self._cause()
         return f"{means}: {cause}" if cause else means
 

@@ -107,6 +107,50 @@ def test_a_conftest_that_fails_costs_the_guards_in_its_folder_only(project: Proj
     assert [test.kind for part in (other, good) for test in part.tests] == ["passed", "passed"]
 
 
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (
+            {
+                "guards/test_end.py": "import atexit, os\natexit.register(os._exit, 3)\n\ndef test_it():\n    pass\n"
+            },
+            "the process ended with status 3, after its last test: 1 passed",
+        ),
+        (
+            {
+                "guards/test_end.py": "def test_it():\n    pass\n",
+                "conftest.py": "import os\n\ndef pytest_configure():\n    os._exit(7)\n",
+            },
+            "the process ended with status 7, before it came to a guard",
+        ),
+        (
+            {
+                "guards/test_end.py": "def test_it():\n    pass\n",
+                "conftest.py": "def pytest_sessionfinish(session):\n    session.exitstatus = 1\n",
+            },
+            "pytest failed, and none of the tests that it ran did: 1 passed",
+        ),
+        (
+            {
+                "guards/test_end.py": "def test_it():\n    pass\n",
+                "conftest.py": "def pytest_runtest_logfinish():\n    raise ValueError('a hook')\n",
+            },
+            "pytest reported an internal error: ",
+        ),
+    ],
+    ids=["at exit", "at the start", "by status", "in a hook"],
+)
+def test_what_a_process_came_to_apart_from_its_tests_is_told(
+    project: Project, files: dict[str, str], says: str
+) -> None:
+    project.write(files)
+    entry = entry_of("guards/test_end.py", project.root)
+
+    (part,) = run_round(runner_of(project), [entry]).parts.values()
+
+    assert part.trouble.startswith(says), part.trouble
+
+
 def test_what_the_caller_wants_of_pytest_at_other_times_is_no_part_of_a_proof(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
