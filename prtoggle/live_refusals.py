@@ -69,6 +69,15 @@ def _function_reason(function: FunctionType, module: ModuleType, name: str) -> s
     )
 
 
+def not_held(target: str, qualname: str, line: int) -> UnsupportedTargetError:
+    """The error for a definition whose function is gone: another one of its name came later."""
+    return UnsupportedTargetError(
+        f"{target}: nobody holds the function that is defined as {qualname} at line {line}: another one has "
+        "taken its name. Edit the one that is in force",
+        target=target,
+    )
+
+
 def outside_functions(target: str, line: int, module: ModuleType) -> UnsupportedTargetError:
     """The error for an edit of statements that have run: those of a module or class body."""
     return UnsupportedTargetError(

@@ -109,7 +109,9 @@ def _is_in_force(birth: Birth, unit: Unit, module: ModuleType) -> bool:
         # The name was deleted after use, or a compiler made something of the edited function.
         return True
     if unit.decorated:
-        return not _is_other_definition(attribute.raw)
+        # Below a `register` the decorator keeps the function, and the name `_` is for whoever comes last.
+        is_kept = unit.qualname.rpartition(".")[2] == "_" and bool(running_functions(unit))
+        return is_kept or not _is_other_definition(attribute.raw)
     # A plain function or builtin under that name is another definition; an object may hold ours out of sight.
     if isinstance(attribute.raw, _DEFINITIONS) or not _is_made_from_it(birth, unit):
         return False

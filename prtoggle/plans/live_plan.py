@@ -14,31 +14,28 @@ from prtoggle.code.outer_functions import function_around
 from prtoggle.code.quiet import parse
 from prtoggle.definitions import locate
 from prtoggle.edits import plan_nodes, plan_patch
-from prtoggle.errors import EditError, MatchError, PrToggleError, StaleSourceError
+from prtoggle.errors import MatchError, StaleSourceError
 from prtoggle.heap import caches_around, is_shared
 from prtoggle.installers.value import plan_edited
-from prtoggle.line_edits import plan_lines
 from prtoggle.live import code_qualname, find_attribute
-from prtoggle.live_refusals import not_editable, outside_functions
+from prtoggle.live_refusals import not_editable, not_held, outside_functions
 from prtoggle.peeling import Peeled, functions_behind, peel, refuse_compiled, search_process
+from prtoggle.plans.region_splices import splices_in, within
 from prtoggle.source.integrity import edit_module
 from prtoggle.source.source_text import ModuleSource
-from prtoggle.source.splices import moved_splice
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Sequence
     from types import ModuleType
 
-    from prtoggle.code.region import Region
     from prtoggle.definitions import TargetNode
     from prtoggle.installers.base import Step
     from prtoggle.live import Attribute, Trail
+    from prtoggle.plans.region_splices import Wanted
     from prtoggle.plans.site_maker import SiteMaker
     from prtoggle.plans.sites import Site
     from prtoggle.source.splices import Splice
-    from prtoggle.spec import Patch
-    from prtoggle.target import ResolvedTarget
 
 
 class Edited(NamedTuple):
@@ -50,20 +47,6 @@ class Edited(NamedTuple):
     site: Site
     trail: Trail
     splices: tuple[Splice, ...]
-
-
-class Wanted(NamedTuple):
-    """One patch of one toggle for one loaded module."""
-
-    module: ModuleType
-    resolved: ResolvedTarget
-    patch: Patch
-    toggle_id: str
-
-    @property
-    def target(self) -> str:
-        """The target as the spec writes it."""
-        return self.patch.target
 
 
 class LivePlanner:
@@ -81,6 +64,9 @@ class LivePlanner:
         if not qualname:
             return self._by_place(wanted), None
         head, _, nested = qualname.partition(".<locals>")
+        if head.rpartition(".")[2] == "_":
+            # Each function of that name is what its decorator keeps; which one the name has, says nothing.
+            return self._by_place(wanted), None
         attribute = find_attribute(wanted.module, head, wanted.target)
         refuse_compiled(attribute.raw, wanted.target)
         for found in peel(attribute.raw, code_qualname(head), wanted.target):
@@ -111,7 +97,7 @@ class LivePlanner:
 
     def _edited(self, wanted: Wanted, found: Peeled, attribute: Attribute, *, nested: bool) -> Edited:
         site = self._sites.site_of(found, attribute, wanted.target, str(wanted.resolved.file))
-        return Edited(site, attribute.trail, _splices_in(site, wanted, nested=nested))
+        return Edited(site, attribute.trail, splices_in(site.basis.region, wanted, nested=nested))
 
     def _indirect(self, wanted: Wanted, attribute: Attribute) -> tuple[list[Edited], Step | None]:
         """A name whose object was not compiled from a definition of that name, as far as peeling shows."""
@@ -188,7 +174,7 @@ class LivePlanner:
                 failed = failed or error
                 continue
             site = self._sites.site_of(found, attribute, wanted.target, source.path, extent)
-            return Edited(site, attribute.trail, _within(site.basis.region, source, splices, wanted.target))
+            return Edited(site, attribute.trail, within(site.basis.region, source, splices, wanted.target))
         if failed is not None:
             raise failed
         return None
@@ -204,25 +190,37 @@ class LivePlanner:
                 raise outside_functions(wanted.target, source.line_of(splice.start), wanted.module)
             grouped.setdefault(place, []).append(splice)
         return [
-            self._at_place(wanted, source, qualname, line, found)
+            edited
             for (qualname, line), found in grouped.items()
+            for edited in self._at_place(wanted, source, qualname, line, found)
         ]
 
     def _at_place(
         self, wanted: Wanted, source: ModuleSource, qualname: str, line: int, splices: Sequence[Splice]
-    ) -> Edited:
+    ) -> list[Edited]:
         module = wanted.module
         target = f"{module.__name__}.{qualname}"
         attribute = find_attribute(module, qualname, target)
         name = code_qualname(qualname)
         raw = attribute.raw
-        for found in peel(raw, name, target) or search_process(module, name, line, raw, target):
-            if self._is_own(found.function, module) and found.function.__code__.co_firstlineno == line:
-                site = self._sites.site_of(found, attribute, target, source.path)
-                return Edited(
-                    site, attribute.trail, _within(site.basis.region, source, splices, wanted.target)
-                )
-        raise not_editable(attribute, module, wanted.target)
+        by_name = [found for found in peel(raw, name, target) if self._is_at(found, module, line)][:1]
+        every = by_name or [
+            found
+            for found in search_process(module, name, line, raw, target)
+            if self._is_at(found, module, line)
+        ]
+        if not every and peel(raw, name, target):
+            raise not_held(wanted.target, qualname, line)
+        if not every:
+            raise not_editable(attribute, module, wanted.target)
+        sites = [self._sites.site_of(found, attribute, target, source.path) for found in every]
+        return [
+            Edited(site, attribute.trail, within(site.basis.region, source, splices, wanted.target))
+            for site in sites
+        ]
+
+    def _is_at(self, found: Peeled, module: ModuleType, line: int) -> bool:
+        return self._is_own(found.function, module) and found.function.__code__.co_firstlineno == line
 
 
 def _may_be_hidden(raw: object, module: ModuleType, nodes: Sequence[TargetNode]) -> bool:
@@ -236,43 +234,3 @@ def _may_be_hidden(raw: object, module: ModuleType, nodes: Sequence[TargetNode])
     ):
         return False
     return any(getattr(node.node, "decorator_list", None) for node in nodes)
-
-
-def _splices_in(site: Site, wanted: Wanted, *, nested: bool) -> tuple[Splice, ...]:
-    """The patch's splices in one function's region."""
-    region = site.basis.region
-    target, patch, toggle_id = wanted.resolved.text, wanted.patch, wanted.toggle_id
-    if not nested:
-        found = plan_lines(region.lines, region.start + 1, region.end, target, patch, toggle_id)
-        if found is not None:
-            return found
-    source = region.source
-    first = None if nested else region.start + 1 - region.frame.shift
-    try:
-        splices = plan_patch(source, parse(source.text), *wanted[1:], firstlineno=first)
-    except (PrToggleError, SyntaxError):
-        return _splices_in_module(region, wanted, nested=nested)
-    return tuple(moved_splice(splice, -len(region.frame.prefix)) for splice in splices)
-
-
-def _splices_in_module(region: Region, wanted: Wanted, *, nested: bool) -> tuple[Splice, ...]:
-    """The same, matched in the whole module: with the file's line numbers in what it raises."""
-    source = ModuleSource(region.path, "".join(region.lines))
-    first = None if nested else region.start + 1
-    splices = plan_patch(source, parse(source.text), *wanted[1:], firstlineno=first)
-    return _within(region, source, splices, wanted.target)
-
-
-def _within(
-    region: Region, source: ModuleSource, splices: Sequence[Splice], target: str
-) -> tuple[Splice, ...]:
-    """The module's splices, counted from the region's beginning; EditError when one lies beyond it."""
-    begin, end = source.starts[region.start], source.starts[region.end]
-    for splice in splices:
-        if splice.start < begin or splice.end > end:
-            raise EditError(
-                f"{target}: an edit at line {source.line_of(splice.start)} of {region.path} reaches beyond "
-                "the function that it is about; write one edit for each function",
-                target=target,
-            )
-    return tuple(moved_splice(splice, -begin) for splice in splices)

@@ -13,7 +13,7 @@ from prtoggle.errors import TargetModuleError
 from prtoggle.installers import value, wrapper
 from prtoggle.installers.at_load import same_file
 from prtoggle.installers.base import LivePatch
-from prtoggle.plans.live_plan import LivePlanner, Wanted
+from prtoggle.plans.region_splices import Wanted
 from prtoggle.plans.slots import Plan, SitePlan, Waiting
 from prtoggle.source.splices import merge
 from prtoggle.target import ModuleFile, ResolvedTarget, parse_target, refuse_main, split_name, split_target
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
 
     from prtoggle.live import Trail
+    from prtoggle.plans.live_plan import LivePlanner
     from prtoggle.plans.sites import Site
     from prtoggle.plans.slots import Slot
     from prtoggle.source.splices import Splice

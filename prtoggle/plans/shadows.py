@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prtoggle.errors import UnsupportedTargetError
 from prtoggle.installers.in_place import CacheFollower
-from prtoggle.plans.live_plan import Wanted
+from prtoggle.plans.region_splices import Wanted
 from prtoggle.plans.slots import Slot
 from prtoggle.plans.variants import KINDS
 from prtoggle.source.splices import merge

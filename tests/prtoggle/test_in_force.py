@@ -258,3 +258,55 @@ def test_a_file_under_another_name_is_the_same_file(modules: Modules, link: str)
         found = [importlib.import_module(module).f for module in (name, other)]
         assert [f() for f in found] == ["REV", "REV"]
     assert [f() for f in found] == ["FIX", "FIX"]
+
+
+IMPLEMENTATIONS = (
+    "import functools\n@functools.singledispatch\ndef f(x):\n    return 'any'\n"
+    "@f.register\ndef _(x: int):\n    y = 'one'\n    return y\n"
+    "@f.register\ndef _(x: str):\n    y = 'one'\n    return y\n"
+    "@f.register\ndef _(x: list):\n    return 'list'\n"
+)
+KEPT = ("y = 'one'", "y = 'old'")
+
+
+@pytest.mark.parametrize("target", ["._", ""])
+def test_functions_that_a_decorator_keeps_under_no_name_are_edited_each(
+    modules: Modules, target: str
+) -> None:
+    """`_` is the name of all of them; as for any name, an edit goes into every definition that it fits."""
+    text = IMPLEMENTATIONS if target else IMPLEMENTATIONS.replace("y = 'one'", "y = 'two'", 1)
+    live, name = modules.load(text), modules.write(text)
+
+    def answers(module: ModuleType) -> list[str]:
+        return [module.f(x) for x in (1, "", [], None)]
+
+    fixed = answers(live)
+    reverted = ["old" if answer == "one" else answer for answer in fixed]
+    for _ in range(2):
+        with prtoggle.reverted(make_toggle(f"{live.__name__}{target}", KEPT)):
+            assert answers(live) == reverted
+        assert answers(live) == fixed
+    with prtoggle.reverted(make_toggle(f"{name}{target}", KEPT)):
+        born = importlib.import_module(name)
+        assert answers(born) == reverted
+    assert answers(born) == fixed
+
+
+@pytest.mark.parametrize(("decorator", "error"), [("", "something else"), ("@drop\n", "something else")])
+def test_a_function_that_nobody_keeps_is_not_in_force(modules: Modules, decorator: str, error: str) -> None:
+    text = (
+        "def drop(fn):\n    return None\n"
+        f"{decorator}def _(x):\n    y = 'one'\n    return y\ndef _(x):\n    return 'two'\n"
+    )
+    live, name = modules.load(text), modules.write(text)
+    with pytest.raises(
+        prtoggle.UnsupportedTargetError, match="nobody holds the function that is defined as _ at line"
+    ):
+        prtoggle.revert(make_toggle(f"{live.__name__}._", KEPT))
+    with prtoggle.reverted(make_toggle(f"{name}._", KEPT)):
+        with pytest.raises(prtoggle.TargetError, match=error):
+            importlib.import_module(name)
+        sys.modules.pop(name, None)
+
+    assert live._(0) == importlib.import_module(name)._(0) == "two"
+    assert prtoggle.active() == []

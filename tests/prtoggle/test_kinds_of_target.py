@@ -94,6 +94,11 @@ KINDS = {
         "    return 'int'\n",
         "f", "return 'any'", "return 'old'", "[f('s'), f(1)]", ["any", "int"], ["old", "int"],
     ),
+    "one of several implementations": Kind(
+        "import functools\n@functools.singledispatch\ndef f(x):\n    return 'any'\n@f.register\ndef _(x: int):\n"
+        "    return 'int'\n@f.register\ndef _(x: str):\n    return 'str'\n",
+        "_", "return 'int'", "return 'old'", "[f('s'), f(1)]", ["str", "int"], ["str", "old"],
+    ),
     "singledispatchmethod": Kind(
         "import functools\nclass C:\n    @functools.singledispatchmethod\n    def f(self, x):\n        return 'any'\n",
         "C.f", "return 'any'", "return 'old'", "C().f(1)", "any", "old",
