@@ -45,7 +45,7 @@ class FreeList:
 
         The caller has made sure that there are so many.
         """
-        assert num_ids <= self._count, f"{num_ids} ids asked of a free list that holds {self._count}"
+        assert 0 <= num_ids <= self._count, f"{num_ids} ids asked of a free list that holds {self._count}"
         end = self._head + num_ids
         if end <= self._capacity:
             return self._ring[self._head : end]

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 class TokenAllocator(FreeListAllocator):
     """Hands out single slots ``1..size``.
 
-    ``free`` does not look for duplicates: a slot freed twice is handed out twice. The invariant checker
-    finds it, and a free list that would hold more slots than the pool has refuses them.
+    ``free`` looks at no value, which would wait for the device: a slot freed twice is handed out twice, and
+    so is slot 0 of a padded lane. The invariant checker finds it, and a free list that would hold more slots
+    than the pool has refuses them.
     """
 
     def __init__(self, size: int, *, device: torch.device | str, need_sort: bool = False) -> None:

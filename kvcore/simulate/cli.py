@@ -98,12 +98,15 @@ def simulate_command(
         _fail(violation, _FINDING)
     except ConfigurationError as error:
         _fail(error, _WRONG_USE)
-    if plot is not None:
-        write_plot(plot, outcome.samples, _title(config, trace))
     if as_json:
         click.echo(json.dumps(_clean_json(outcome, config), indent=2))
     else:
         _print_table(outcome, _title(config, trace))
+    if plot is not None:
+        try:
+            write_plot(plot, outcome.samples, _title(config, trace))
+        except OSError as error:
+            _fail(ConfigurationError(f"--plot {plot}: cannot be written: {error}"), _WRONG_USE)
 
 
 def _fail(error: Exception, status: int) -> NoReturn:

@@ -16,6 +16,7 @@ CacheKind = Literal["chunk", "radix", "swa", "mamba"]
 SpecKind = Literal["none", "eagle", "dflash", "ngram"]
 CheckMode = Literal["every-step", "end"]
 
+_LARGEST = 2**31 - 1
 _POOL_CONTEXTS = 24
 """The default pool holds so many full contexts: enough that a batch forms, too few for all requests."""
 _COMPUTE_DEFAULTS: dict[str, Any] = {
@@ -91,8 +92,9 @@ class SimulationConfig:
         )
         for name in (*positive, "context_len"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{_option(name)} must be at least 1, found {value}")
+            if value is not None and not 1 <= value <= _LARGEST:
+                bounds = "at least 1" if value < 1 else f"at most {_LARGEST}, the largest int32 slot"
+                raise ConfigurationError(f"{_option(name)} must be {bounds}, found {value}")
         if self.seed < 0:
             raise ConfigurationError(f"--seed must be at least 0, found {self.seed}")
         if self.context_len < 2:

@@ -6,6 +6,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import torch
+
+from kvcore.errors import ConfigurationError
 from kvcore.simulate.acceptance import AcceptanceModel
 from kvcore.simulate.admission import Admission
 from kvcore.simulate.checks import Checks
@@ -55,7 +58,7 @@ def simulate(
     ``on_progress`` is called after every step with the number of requests that are done. Raises Violation as
     soon as the stack breaks a promise, ConfigurationError when no such stack can be built.
     """
-    stack = build_stack(config)
+    stack = _built(config)
     result = SimulationResult(
         requests=len(requests), pool_size=stack.size, shares_prefixes=config.cache != "chunk"
     )
@@ -87,6 +90,19 @@ def simulate(
     result.compared_tokens = executor.compared
     _count_evictions(stack, result)
     return Outcome(result, series.samples)
+
+
+def _built(config: SimulationConfig) -> Stack:
+    try:
+        return build_stack(config)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate" not in str(error):
+            raise
+        raise ConfigurationError(
+            f"the pools do not fit into memory ({config.pool_tokens} slots, {config.max_requests} rows of "
+            f"{config.context_len} tokens and more, {config.num_draft_tokens} draft tokens): lower "
+            "--pool-size, --max-requests, --context-len, or the size of the draft tree"
+        ) from error
 
 
 def _make_queue(

@@ -125,7 +125,7 @@ def build_stack(config: SimulationConfig) -> Stack:
     allocator = _allocator(config)
     tree_cache: CountedCache = CountedChunkCache(rows, allocator)
     if config.cache == "radix":
-        policy = config.policy or "lru"
+        policy = "lru" if config.policy is None else config.policy
         tree_cache = CountedRadixCache(rows, allocator, eviction_policy=policy, is_bigram=is_bigram)
     elif config.cache == "mamba":
         tree_cache = CountedMambaRadixCache(rows, allocator, track_interval=config.track_interval)

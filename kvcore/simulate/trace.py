@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 TRACE_BLOCK = 512
 """Tokens that one hash id of a Mooncake trace stands for."""
+
+SMALL_HASH_ID = 1 << 30
+"""Hash ids below this one are kept; larger ones (64-bit hashes, say) are numbered from it in their order."""
 
 AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MOONCAKE_FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
@@ -55,6 +59,8 @@ def read_trace(path: Path, limit: int | None = None) -> list[TraceRequest]:
     Raises TraceError with file and line for anything that is not a well-formed row, also when the file is
     missing.
     """
+    if "\0" in str(path):
+        raise TraceError(path, None, "cannot be read: its name holds a NUL character")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = list(islice(_rows(path, file), limit))
@@ -75,9 +81,10 @@ def _rows(path: Path, file: Iterator[str]) -> Iterator[TraceRequest]:
         return
     number, text = first
     if text.startswith("{"):
-        yield _mooncake_row(path, number, text)
+        large: dict[int, int] = {}
+        yield _mooncake_row(path, number, text, large)
         for number, text in rows:
-            yield _mooncake_row(path, number, text)
+            yield _mooncake_row(path, number, text, large)
     elif text.startswith(AZURE_COLUMNS[0]):
         yield from _azure_rows(path, number, text, rows)
     else:
@@ -87,11 +94,14 @@ def _rows(path: Path, file: Iterator[str]) -> Iterator[TraceRequest]:
         raise TraceError(path, number, f"unknown trace format: expected {expected}, found {text[:60]!r}")
 
 
-def _mooncake_row(path: Path, line: int, text: str) -> TraceRequest:
+def _mooncake_row(path: Path, line: int, text: str, large: dict[int, int]) -> TraceRequest:
     try:
         row = json.loads(text)
     except json.JSONDecodeError as error:
         raise TraceError(path, line, f"not a JSON object: {error.msg} at column {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits, or brackets in brackets without end.
+        raise TraceError(path, line, f"not a JSON object that can be read: {error}") from error
     if not isinstance(row, dict):
         raise TraceError(path, line, f"expected a JSON object, found {type(row).__name__}")
     missing = [name for name in MOONCAKE_FIELDS if name not in row]
@@ -108,7 +118,14 @@ def _mooncake_row(path: Path, line: int, text: str) -> TraceRequest:
         raise TraceError(path, line, reason)
     arrival = _time_ms(path, line, row["timestamp"])
     output_len = _count(path, line, "output_length", row["output_length"])
-    return TraceRequest(line, arrival, input_len, output_len, tuple(hash_ids))
+    return TraceRequest(line, arrival, input_len, output_len, tuple(_small(item, large) for item in hash_ids))
+
+
+def _small(hash_id: int, large: dict[int, int]) -> int:
+    """The id, or a number for one whose blocks' token ids would not fit; the same for the same id."""
+    if hash_id < SMALL_HASH_ID:
+        return hash_id
+    return large.setdefault(hash_id, SMALL_HASH_ID + len(large))
 
 
 def _count(path: Path, line: int, name: str, value: Any) -> int:
@@ -118,7 +135,8 @@ def _count(path: Path, line: int, name: str, value: Any) -> int:
 
 
 def _time_ms(path: Path, line: int, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    # Larger integers are no floats.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
         raise TraceError(
             path, line, f"'timestamp' must be a number of milliseconds from 0 on, found {value!r}"
         )
@@ -134,11 +152,17 @@ def _azure_rows(
         )
     start: datetime | None = None
     for number, text in rows:
-        cells = next(csv.reader([text]))
+        try:
+            cells = next(csv.reader([text]))
+        except csv.Error as error:
+            raise TraceError(path, number, f"is no row of a CSV file: {error}") from error
         if len(cells) != len(AZURE_COLUMNS):
             raise TraceError(path, number, f"expected {len(AZURE_COLUMNS)} columns, found {len(cells)}")
         arrival = _parse_timestamp(path, number, cells[0])
         start = start or arrival
+        if (arrival.tzinfo is None) != (start.tzinfo is None):
+            reason = "'TIMESTAMP' must have a time zone in every row, or in none"
+            raise TraceError(path, number, f"{reason}, found {cells[0]!r}")
         since_start = (arrival - start).total_seconds() * 1000.0
         input_len = _count(path, number, AZURE_COLUMNS[1], _to_int(cells[1]))
         output_len = _count(path, number, AZURE_COLUMNS[2], _to_int(cells[2]))

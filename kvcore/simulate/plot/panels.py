@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,15 @@ def check_plot_path(path: Path) -> None:
         raise ConfigurationError(f"--plot {path}: expected a name that ends in {' or '.join(PLOT_FORMATS)}")
     if not path.parent.is_dir():
         raise ConfigurationError(f"--plot {path}: the folder {path.parent} does not exist")
+    if os.path.isdir(path):  # noqa: PTH112  (False, where a Path raises, for a name that is too long)
+        raise ConfigurationError(f"--plot {path}: is a folder; give the name of a file")
+    there = os.path.exists(path)  # noqa: PTH110
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise ConfigurationError(f"--plot {path}: cannot be written: {error.strerror}") from error
+    if not there:
+        path.unlink()
     if suffix == ".png":
         # The extra is optional, so it is imported only where it is asked for.
         from kvcore.simulate.plot import png  # noqa: PLC0415

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcore.allocators import PagedAllocator, TokenAllocator
 from kvcore.allocators.free_list import FreeList
 from kvcore.errors import InvariantViolation
 
@@ -82,3 +83,25 @@ def test_any_sequence_of_takes_and_pushes_behaves_like_a_queue(capacity: int, st
             model += taken
             taken = []
         assert ids.to_tensor().tolist() == model
+
+
+@pytest.mark.parametrize("num_ids", [-1, -4, 3])
+def test_a_number_of_ids_that_is_not_there_is_refused(num_ids: int) -> None:
+    ids = FreeList(4, CPU)
+    ids.drop(2)
+    with pytest.raises(AssertionError, match=f"{num_ids} ids asked of a free list that holds 2"):
+        ids.take(num_ids)
+
+    assert ids.to_tensor().tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(("page_size", "num_slots"), [(1, -1), (16, -16), (16, -64)])
+def test_no_allocator_takes_less_than_nothing(page_size: int, num_slots: int) -> None:
+    allocator = PagedAllocator(64, 16, device=CPU) if page_size > 1 else TokenAllocator(64, device=CPU)
+    assert allocator.alloc(32) is not None
+    before = allocator.free_page_ids().tolist()
+    with pytest.raises(AssertionError, match="ids asked of a free list"):
+        allocator.alloc(num_slots)
+
+    assert allocator.available_size() == 32
+    assert allocator.free_page_ids().tolist() == before

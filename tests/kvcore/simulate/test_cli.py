@@ -140,6 +140,31 @@ def test_a_plot_is_written_after_the_run(tmp_path: Path) -> None:
     assert "chunk cache, page size 16" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("folder.html", "is a folder"), ("n" * 300 + ".html", "cannot be written: File name too long")],
+)
+def test_a_plot_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "folder.html").mkdir()
+    result = run(*SMALL, "--plot", tmp_path / name)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.html"]
+
+
+def test_a_pool_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
+
+    monkeypatch.setattr("kvcore.simulate.run.build_stack", too_large)
+    result = run(*SMALL)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the pools do not fit into memory" in result.stderr
+    assert "--pool-size" in result.stderr
+
+
 def test_a_bar_appears_on_a_terminal_only_and_only_in_long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def bar_of(*, terminal: bool, after_s: float) -> str:
         monkeypatch.setattr(cli, "_PROGRESS_AFTER_S", after_s)

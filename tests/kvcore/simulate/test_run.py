@@ -294,6 +294,10 @@ def test_a_leak_is_found_at_the_end_and_earlier_when_every_step_is_checked(
         ({"page_size": 128}, "--chunk-size 64 is less than a page of 128"),
         ({"pool_size": 3}, "--pool-size 3 holds no page of 4"),
         ({"cache": "radix", "policy": "best"}, "best"),
+        ({"cache": "radix", "policy": ""}, "unknown eviction policy ''"),
+        ({"pool_size": 10**13}, "--pool-size must be at most 2147483647"),
+        ({"context_len": 10**20}, "--context-len must be at most 2147483647"),
+        ({"max_requests": 2**31}, "--max-requests must be at most 2147483647"),
         ({"cache": "swa", "pool_size": 64}, "--pool-size 64 is too small for --window 128"),
     ],
 )

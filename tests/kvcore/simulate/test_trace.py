@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kvcore.simulate.make_bundled_trace import bundled_text
-from kvcore.simulate.trace import BUNDLED_TRACE, TRACE_BLOCK, TraceError, TraceRequest, read_trace
+from kvcore.simulate.trace import (
+    BUNDLED_TRACE,
+    SMALL_HASH_ID,
+    TRACE_BLOCK,
+    TraceError,
+    TraceRequest,
+    read_trace,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +83,10 @@ def test_limit_stops_reading_before_a_broken_row(tmp_path: Path) -> None:
         ),
         ({**MOONCAKE_ROW, "hash_ids": [1, -2]}, "'hash_ids' must be a list of integers from 0 on"),
         ({**MOONCAKE_ROW, "hash_ids": 7}, "'hash_ids' must be a list"),
+        ({**MOONCAKE_ROW, "timestamp": 10**400}, "'timestamp' must be a number of milliseconds"),
         ("{broken", "not a JSON object: .* at column 2"),
+        ("[" * 200_000, "not a JSON object that can be read: "),
+        ('{"timestamp": ' + "9" * 5000 + "}", "not a JSON object that can be read: "),
         ("[1, 2]", "expected a JSON object, found list"),
     ],
 )
@@ -96,6 +106,7 @@ def test_a_wrong_mooncake_row_is_named_with_file_and_line(tmp_path: Path, row: o
         ("yesterday,374,44", "'TIMESTAMP' must be an ISO date and time, found 'yesterday'"),
         ("2023-11-16 18:15:46.68,many,44", "'ContextTokens' must be an integer from 1 on, found 'many'"),
         ("2023-11-16 18:15:46.68,374,-4", "'GeneratedTokens' must be an integer from 1 on, found '-4'"),
+        (f"2023-11-16 18:15:46.68,{'1' * 200_000},4", "is no row of a CSV file: field larger than"),
         ("2023-11-16 18:15:46.68,374,0", "'GeneratedTokens' must be an integer from 1 on, found 0"),
     ],
 )
@@ -104,6 +115,23 @@ def test_a_wrong_azure_row_is_named_with_file_and_line(tmp_path: Path, row: str,
 
     with pytest.raises(TraceError, match=rf"trace\.txt:2: {reason}"):
         read_trace(path)
+
+
+def test_times_with_and_without_a_zone_do_not_go_together(tmp_path: Path) -> None:
+    path = write(tmp_path, AZURE_HEADER, "2023-11-16 18:15:46.68,374,44", "2023-11-16T18:15:47+00:00,3,4")
+
+    with pytest.raises(
+        TraceError, match=r"trace\.txt:3: 'TIMESTAMP' must have a time zone in every row, or in none"
+    ):
+        read_trace(path)
+
+
+def test_hashes_of_64_bits_keep_what_they_share(tmp_path: Path) -> None:
+    small, large, other = 1, 2**63 + 5, 2**54
+    rows = [{**MOONCAKE_ROW, "hash_ids": ids} for ids in ([large, other], [small, large], [large, 2])]
+    ids = [request.hash_ids for request in read_trace(write(tmp_path, *rows))]
+
+    assert ids == [(SMALL_HASH_ID, SMALL_HASH_ID + 1), (1, SMALL_HASH_ID), (SMALL_HASH_ID, 2)]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +154,8 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, text: str, reason: s
 def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"nowhere\.jsonl: cannot be read: No such file"):
         read_trace(tmp_path / "nowhere.jsonl")
+    with pytest.raises(TraceError, match="its name holds a NUL character"):
+        read_trace(tmp_path / "a\0b")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00{")
     with pytest.raises(TraceError, match="is not UTF-8 text"):
