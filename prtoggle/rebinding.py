@@ -63,7 +63,9 @@ def _rests(scope: ast.AST, node: FunctionNode) -> Iterator[list[ast.stmt]]:
 
 
 def _binds_anew(node: ast.stmt, name: str) -> bool:
-    """Whether a statement gives the name to something that is not made from what had it."""
+    """Whether a statement gives the name to something that is not made from what had it, or takes it away."""
+    if isinstance(node, ast.Delete):
+        return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
     if any(isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Load) for x in _now(node)):
         return False
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from prtoggle.code.quiet import parse
 from prtoggle.code.value_source import is_same, literal_value
 from prtoggle.definitions import bound_in, bound_names, locate
-from prtoggle.errors import PrToggleError, TargetError
+from prtoggle.errors import PrToggleError, TargetError, UnsupportedTargetError
 from prtoggle.installers.holders import short
 from prtoggle.live import code_qualname, find_attribute
 from prtoggle.peeling import opened, peel
 from prtoggle.plans.births import Witness
 from prtoggle.plans.site_maker import running_functions
+from prtoggle.rebinding import rebound_at
 from prtoggle.recompile import all_codes
 
 if TYPE_CHECKING:
@@ -105,9 +106,9 @@ def _is_in_force(birth: Birth, unit: Unit, module: ModuleType) -> bool:
         found = any(is_of(unit, item.function) for item in peeled)
         if found:
             return unit.decorated or _is_called_by(attribute, unit)
-    except PrToggleError:
-        # The name was deleted after use, or a compiler made something of the edited function.
-        return True
+    except PrToggleError as error:
+        # A compiler made something of the edited function; or the name was deleted.
+        return isinstance(error, UnsupportedTargetError) or _outlives_its_name(birth, unit)
     if unit.decorated:
         # Below a `register` the decorator keeps the function, and the name `_` is for whoever comes last.
         is_kept = unit.qualname.rpartition(".")[2] == "_" and bool(running_functions(unit))
@@ -116,6 +117,12 @@ def _is_in_force(birth: Birth, unit: Unit, module: ModuleType) -> bool:
     if isinstance(attribute.raw, _DEFINITIONS) or not _is_made_from_it(birth, unit):
         return False
     return bool(running_functions(unit))
+
+
+def _outlives_its_name(birth: Birth, unit: Unit) -> bool:
+    """Whether a function whose name was deleted was used before, or is held by somebody."""
+    deleted = rebound_at(parse(birth.source.text), unit.qualname, [unit.start + 1])
+    return not deleted or bool(running_functions(unit))
 
 
 def is_of(unit: Unit, function: FunctionType) -> bool:

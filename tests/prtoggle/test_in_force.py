@@ -310,3 +310,31 @@ def test_a_function_that_nobody_keeps_is_not_in_force(modules: Modules, decorato
 
     assert live._(0) == importlib.import_module(name)._(0) == "two"
     assert prtoggle.active() == []
+
+
+@pytest.mark.parametrize(
+    ("end", "in_force"),
+    [
+        ("del f\n", False),
+        ("X = f()\ndel f\n", True),
+        ("g = f\ndel f\n", True),
+        ("def h():\n    f()\ndel f\n", False),
+    ],
+)
+def test_a_function_whose_name_is_deleted_is_in_force_if_it_was_of_use(
+    modules: Modules, end: str, in_force: bool
+) -> None:
+    name = modules.write(F + end)
+    toggle = make_toggle(f"{name}.f", EDIT)
+    if not in_force:
+        with prtoggle.reverted(toggle), pytest.raises(prtoggle.TargetError, match="something else"):
+            importlib.import_module(name)
+        sys.modules.pop(name, None)
+        assert not hasattr(importlib.import_module(name), "f")
+        return
+    handle = prtoggle.revert(toggle)
+    module = importlib.import_module(name)
+
+    assert getattr(module, "X", None) == "REV" or module.g() == "REV"
+    handle.restore()
+    assert getattr(module, "X", None) == "REV" or module.g() == "FIX"
