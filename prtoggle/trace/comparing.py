@@ -24,6 +24,7 @@ from prtoggle.trace.sameness import (
     PLAIN,
     is_constant,
     is_plain_key,
+    is_sentinel,
     is_value,
     same_constant,
     typed,
@@ -154,6 +155,8 @@ class Comparison:
 
     def _opaque(self, where: str, ours: Any, theirs: Any, kind: type) -> Difference | None:
         """Objects without anything to look at: by what they say when they are pickled, or of themselves."""
+        if is_sentinel(ours) or is_sentinel(theirs):
+            return Difference(f"{where} (which object it is)", repr(ours), repr(theirs))
         try:
             reduced = ours.__reduce_ex__(4), theirs.__reduce_ex__(4)
         except Exception:  # noqa: BLE001  # an object that cannot be pickled raises what it likes

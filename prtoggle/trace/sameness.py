@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import math
 import sys
 import types
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 PLAIN: Final = CONSTANTS - {range, slice, property, types.CodeType}
 _CONSTANTS: Final = CONSTANTS - {property}
 _CONTAINERS: Final = (list, dict, set, bytearray, deque)
+_PROGRAM: Final = (
+    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags", "co_exceptiontable",
+    "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
+)  # fmt: skip
+# Py_TPFLAGS_HEAPTYPE
+_HEAP_TYPE: Final = 1 << 9
 _FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CellType)
 
 
@@ -41,6 +48,17 @@ def is_value(value: Any) -> bool:
         not isinstance(value, _CONTAINERS)
         and not members_of(value)
         and not (is_tensor(value) or is_array(value))
+    )
+
+
+def is_sentinel(value: Any) -> bool:
+    """Whether it is known by nothing but its identity, and stands in a module or a class under a name."""
+    kind: Any = type(value)
+    if kind.__eq__ is not object.__eq__ or not (kind is object or kind.__flags__ & _HEAP_TYPE):
+        return False
+    return any(
+        type(holder) is dict and ("__module__" in holder or "__loader__" in holder)
+        for holder in gc.get_referrers(value)
     )
 
 
@@ -92,10 +110,7 @@ def same_program(ours: CodeType, theirs: CodeType) -> bool:
     """Whether two code objects do the same, wherever they stand."""
     if ours is theirs:
         return True
-    same = all(
-        getattr(ours, name) == getattr(theirs, name)
-        for name in ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags")
-    )
+    same = all(getattr(ours, name) == getattr(theirs, name) for name in _PROGRAM)
     if not same or len(ours.co_consts) != len(theirs.co_consts):
         return False
     plain = [

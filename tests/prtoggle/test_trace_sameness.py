@@ -27,6 +27,13 @@ class Token(str):
     pass
 
 
+EMPTY, END = object(), object()
+
+
+class Mark:
+    NONE, ALL = object(), object()
+
+
 class Number(int):
     pass
 
@@ -153,6 +160,11 @@ DIFFERENT = [
     ("np.array([1], dtype=object)", "np.array([True], dtype=object)"),
     ("frozen_array(True)", "frozen_array(False)"),
     ("record(1.0)", "record(2.0)"),
+    ("EMPTY", "END"),
+    ("EMPTY", "object()"),
+    ("[Mark.NONE]", "[Mark.ALL]"),
+    ("lambda a: a", "lambda *, a: a"),
+    ("lambda a: a", "lambda a, /: a"),
     ("x[:1]", "x[:1].copy()"),
     ("x[:1].copy()", "x[:1]"),
     ("random.random() * 0", "random.random() * random.random() * 0"),
@@ -180,6 +192,10 @@ SAME = [
     ("np.array([1, None], dtype=object)", "np.array([1, None, 2], dtype=object)[:2].copy()"),
     ("record(float('nan'))", "record(-float('nan'))"),
     ("x[:1]", "x[0:1]"),
+    ("x[1:][1:]", "x[2:]"),
+    ("object()", "object ()"),
+    ("EMPTY", "(EMPTY)"),
+    ("lambda a: a", "lambda a : a"),
     ("x[1:].copy()[:1]", "x[1:2].copy()"),
     ("pair('P', 1)", "pair('P', 2 - 1)"),
     ("local(1)", "local(2 - 1)"),

@@ -155,3 +155,29 @@ def test_a_tensor_within_a_graph_of_gradients_is_not_compared(modules: Modules) 
     (reason,) = account.counts()["not_compared"]
     assert "Only Tensors created explicitly by the user" in reason
     assert account.outcome() == (0, 0, 1)
+
+
+MEMORIES = {
+    "tensor": lambda: torch.zeros(16),
+    "tensor that is a view": lambda: torch.zeros(32)[16:],
+    "array": lambda: np.zeros(16),
+    "array that is a view": lambda: np.zeros(32)[16:],
+}
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize(
+    ("reverted", "differing"),
+    [("p[i * 4 : i * 4 + 4]", 1), ("p[i * 4 + 4 : (i + 2) * 4]", 0), ("p[4:][i * 4 :][:4]", 0)],
+)
+def test_a_view_of_other_elements_is_another_result(
+    modules: Modules, memory: str, reverted: str, differing: int
+) -> None:
+    """Equal values at other slots: whoever writes into them writes somewhere else."""
+    text = "def f(p, i):\n    return p[i * 4 + 4 : i * 4 + 8]\n"
+    module, account = traced(modules, text, ("return p[i * 4 + 4 : i * 4 + 8]", f"return {reverted}"))
+
+    module.f(MEMORIES[memory](), 1)
+
+    assert account.outcome() == (1 - differing, differing, 0), account.places
+    assert [place for place, *_ in account.places] == ["result (which elements it is a view of)"] * differing
