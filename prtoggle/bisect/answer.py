@@ -137,6 +137,16 @@ class Answer:
         pairs = [pair for pair in self.space.apart() if not judged_together(asked, pair)]
         return [self.space.ordered(pair) for pair in pairs]
 
+    def required_by(self, toggle_id: str) -> list[str]:
+        """Other members of the cause that cannot be out without this one: nobody can tell if it matters."""
+        others = self.finding.cause - {toggle_id}
+        return self.space.ordered(key for key in others if toggle_id in self.space.close([key]))
+
+    @property
+    def own(self) -> list[str]:
+        """Members of the cause that no other one requires: of these it is known what happens without them."""
+        return [toggle.id for toggle in self.cause if not self.required_by(toggle.id)]
+
     @property
     def undecided(self) -> list[str]:
         """Members of the cause without which the command cannot say: they may not be needed."""

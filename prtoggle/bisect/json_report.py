@@ -65,5 +65,6 @@ def _member(answer: Answer, toggle_id: str, commits: Commits | None) -> dict[str
         "symptom": toggle.symptom,
         "commit": commits.shas.get(toggle_id) if commits else None,
         "spec": toggle.text,
+        "required_by": answer.required_by(toggle_id),
         "without": answer.finding.members[toggle_id].value,
     }

@@ -77,13 +77,17 @@ def _sentences(answer: Answer, by_hand: tuple[str, str], commits: Commits | None
 
 def _cause(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) -> Iterable[Line]:
     cause = answer.cause
-    what = f"{len(cause)} fixes together" if len(cause) > 1 else "one fix"
+    own, required = len(answer.own), len(cause) - len(answer.own)
+    what = f"{own} fixes together" if own > 1 else "one fix"
+    if required:
+        what += f", with {required} that {'they require' if own > 1 else 'it requires'}"
     without = "them" if len(cause) > 1 else "it"
     yield f"cause: {what}; {_change(answer)} without {without}", "bold"
     for toggle in cause:
         yield f"  {toggle.id}  {toggle.title or '(no title)'}", "bold cyan"
         sha = commits.shas[toggle.id][:12] if commits else ""
         for name, text in (
+            ("required by", ", ".join(answer.required_by(toggle.id))),
             ("commit", sha),
             ("links", ", ".join(toggle.links)),
             ("symptom", " ".join(toggle.symptom.split())),
@@ -92,8 +96,14 @@ def _cause(answer: Answer, by_hand: tuple[str, str], commits: Commits | None) ->
                 yield f"      {name}: {text}", ""
     if answer.symptom:
         yield f"  seen: {answer.symptom}", ""
-    if len(cause) > 1 and not answer.undecided:
-        yield "  each of them is needed: with any one left in, the verdict is as before", ""
+    if own > 1 and not answer.undecided:
+        of_what = "of them" if not required else f"of {', '.join(answer.own)}"
+        yield f"  each {of_what} is needed: with any one left in, the verdict is as before", ""
+    if required:
+        yield (
+            "  what is required cannot stay in while the others are out: whether it matters is not known",
+            "",
+        )
     yield "see it by hand:", ""
     yield f"  {answer.base}:  {by_hand[0]}", ""
     yield f"  {answer.base.opposite}:  {by_hand[1]}", ""

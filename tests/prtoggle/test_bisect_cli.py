@@ -316,6 +316,18 @@ def test_what_a_toggle_requires_comes_with_it_and_conflicts_are_kept_apart(searc
     assert all("1000" in toggles for toggles in ran if "1001" in toggles)
     assert search.ids == ["1002"]
 
+    # 1001 alone is the cause; 1000 is out with it because it has to be.
+    alone = search("--toggles", "1001,1002", command=search.command("1001"), **logged)
+    assert alone.returncode == 0, alone.stderr
+    assert "cause: one fix, with 1 that it requires; the command passes as it is" in alone.stdout
+    assert "required by: 1001" in alone.stdout
+    assert "whether it matters is not known" in alone.stdout
+    assert "is needed" not in alone.stdout
+    assert [(one["id"], one["required_by"]) for one in search.answer()["cause"]] == [
+        ("1000", ["1001"]),
+        ("1001", []),
+    ]
+
     refused = search("--toggles", "1003,1002", command=search.command("1002"), **logged)
     assert refused.returncode == 2
     assert "1003: " in refused.stderr
