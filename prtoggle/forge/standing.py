@@ -44,7 +44,9 @@ _EXPRESSIONS: Final = (
     *(ast.FormattedValue, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.keyword),
 )
 _BY_SPELLING: Final = re.compile(r"\b(?:globals|vars|dir|locals)\s*\(|__dict__|getmembers|sys\.modules")
-_ANY_SPELLING: Final = re.compile(_BY_SPELLING.pattern + r"|\bgetattr\(\s*[^,()]+,\s*(?![\"'])")
+_ANY_SPELLING: Final = re.compile(
+    _BY_SPELLING.pattern + r"|\b(?:getattr|hasattr)\(\s*[^,()]+,\s*+(?![\"']\w*[\"']\s*[,)])"
+)
 
 
 @dataclass(slots=True)
@@ -100,11 +102,18 @@ class Standing:
 
     def _unseen(self, name: str, owner: ast.ClassDef | None) -> bool:
         """Whether nothing finds the name but code that spells it."""
+        quoted = re.compile(rf"[\"']{re.escape(name)}[\"']")
+        if any(quoted.search(text) for text in (self.text, *self.texts())):
+            return False
         if owner is None:
             stem = re.escape(self.module.rpartition(".")[2])
             starred = re.compile(rf"from\s+[\w.]*\b{stem}\s+import\s+\*" if stem else r"(?!)")
             everything = not name.startswith("_") and any(map(starred.search, self.texts()))
-            return not everything and not hasattr(builtins, name) and not _BY_SPELLING.search(self.text)
+            mentioned = re.compile(rf"\b{stem}\b" if stem else r"(?!)")
+            looked_up = _BY_SPELLING.search(self.text) or any(
+                mentioned.search(text) and _BY_SPELLING.search(text) for text in self.texts()
+            )
+            return not everything and not hasattr(builtins, name) and not looked_up
         if owner.bases or owner.keywords or any(not is_silent(item) for item in owner.decorator_list):
             return False
         based = re.compile(rf"class\s+\w+\s*\([^)]*\b{re.escape(owner.name)}\b")

@@ -128,6 +128,11 @@ EFFECTS = {
         "class V:\n    def visit(self, name):\n        return getattr(self, 'visit_' + name)\n",
         "class V:\n    def visit(self, name):\n        return getattr(self, 'visit_' + name)\n    def visit_a(self):\n        return 1\n",
     ),
+    "a method that its class asks for": (
+        "class V:\n    def end(self):\n        return hasattr(self, 'close')\n",
+        "class V:\n    def end(self):\n        return hasattr(self, 'close')\n    def close(self):\n        return 1\n",
+    ),
+    "a name in quotes": ("def has(m):\n    return hasattr(m, 'FAST')\n", "def has(m):\n    return hasattr(m, 'FAST')\nFAST = 1\n"),
     "a function found by its name": ("def get(n):\n    return globals()[n]\n", "def get(n):\n    return globals()[n]\ndef a():\n    return 1\n"),
 }  # fmt: skip
 
@@ -139,6 +144,26 @@ def test_what_may_have_an_effect_goes_out(tmp_path, name):
         for text, change in zip(EFFECTS[name], ("", " + 1"), strict=True)
     )
     made, text = draft(tmp_path, before, after)
+    assert made.possible, made.left_out
+    assert (made.stays, made.leaves, made.at_load_only) == ([], (), True)
+    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(before))
+
+
+LOOKUPS = {
+    "asked for": "import fxu_module as m\ndef has():\n    return hasattr(m, 'Fast')\n",
+    "with a default": 'import fxu_module as m\nFAST = getattr(m, "Fast", None)\n',
+    "all members": "import inspect, fxu_module\nALL = inspect.getmembers(fxu_module, inspect.isclass)\n",
+    "the namespace": "import fxu_module\nALL = [name for name in vars(fxu_module)]\n",
+}
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+def test_what_another_module_finds_by_its_spelling_goes_out(tmp_path, lookup):
+    """A registry of models asks each module for its `EntryClass`; nothing spells the name as code."""
+    (tmp_path / "other.py").write_text(LOOKUPS[lookup])
+    before, after = "def f(x):\n    return x\n", "class Fast:\n    x = 1\ndef f(x):\n    return x + 1\n"
+    made, text = draft(tmp_path, before, after)
+
     assert made.possible, made.left_out
     assert (made.stays, made.leaves, made.at_load_only) == ([], (), True)
     assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(before))
