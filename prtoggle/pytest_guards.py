@@ -122,12 +122,13 @@ class GuardItems:
             _pass(report, call)
         elif run.failure:
             first = f"the test fails, but no reverted statement of {run.what.toggle_id} was reached"
-            _fail(report, call, f"{first}: {run.failure}")
+            _fail(report, call, f"{first}{_made_before(item)}: {run.failure}")
         else:
             _fail(
                 report,
                 call,
-                f"the test passes with the fix of {run.what.toggle_id} taken out: it does not guard it",
+                f"the test passes with the fix of {run.what.toggle_id} taken out: it does not guard it"
+                f"{_made_before(item)}",
             )
 
     @pytest.hookimpl(wrapper=True)
@@ -154,6 +155,22 @@ def _fail(report: pytest.TestReport, call: pytest.CallInfo[None], message: str) 
 
 def _is_reached(toggle_id: str) -> bool:
     return reach.reached(toggle_id) or holds_a_value(toggle_id)
+
+
+def _made_before(item: pytest.Item) -> str:
+    """A hint at fixtures that may have been made in another run, when the fix was in or had been reached."""
+    info = getattr(item, "_fixtureinfo", None)
+    wider = [
+        name
+        for name, found in (info.name2fixturedefs if info is not None else {}).items()
+        if any(one.scope != "function" and not one.func.__module__.startswith("_pytest") for one in found)
+    ]
+    if not wider:
+        return ""
+    return (
+        f" ({', '.join(sorted(wider))} lives longer than one test, and may have been made in another run, "
+        "with the fix in: give it the scope of a function)"
+    )
 
 
 def _place(error: BaseException, item: pytest.Item) -> str:

@@ -1,4 +1,4 @@
-"""A fingerprint of what a proof rests on: specs, guards, and the files of the targets."""
+"""A fingerprint of what a proof rests on: specs, guards, and the files of the targets and of wrappers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(toggles: Sequence[Toggle], root: Path) -> str:
-    """SHA-256 over the specs, their guards' files and their targets' files; changes when any of them does.
+    """SHA-256 over the files of specs, guards, targets and wrappers; changes when any of them does.
 
     Paths enter relative to `root`, so that two checkouts of one state agree. Of a guard that is a folder all
     Python files count; what is not there counts as its name. Nothing is imported.
@@ -39,7 +39,8 @@ def _files(toggles: Sequence[Toggle], root: Path) -> Iterator[Path]:
         for guard in toggle.guards:
             place = entry_of(guard, root).file.resolve()
             yield from place.rglob("*.py") if place.is_dir() else (place,)
-        for target in toggle.targets:
-            # That a target is nowhere is for the runs, and for `prtoggle check`, to tell.
+        wrappers = [patch.wrap.replace(":", ".") for patch in toggle.patches if patch.wrap]
+        for target in (*toggle.targets, *wrappers):
+            # That one is nowhere is for the runs, and for `prtoggle check`, to tell.
             with contextlib.suppress(PrToggleError):
                 yield split_target(target).file.resolve()

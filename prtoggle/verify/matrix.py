@@ -1,7 +1,8 @@
 """Every toggle against every guard: what a toggle breaks beside what it is meant to break.
 
-One process a toggle runs all guards. The diagonal has to be red. A red cell off the diagonal is either
-declared by the toggle (`masks:`) or a finding: the toggle takes out more than its fix.
+One process a toggle runs all guards, and one more runs them with every fix in: a guard that fails there tells
+nothing of any toggle. The diagonal has to be red. A red cell off the diagonal is either declared by the
+toggle (`masks:`) or a finding: the toggle takes out more than its fix.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prtoggle.verify.entries import entries_of
 from prtoggle.verify.proof import reverted_with
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from prtoggle.spec import Toggle
     from prtoggle.verify.guard_run import GuardRunner
     from prtoggle.verify.verdict import GuardRun
+
+
+#: The round in which nothing is reverted.
+_FIXED: Final = ""
 
 
 class Cell(StrEnum):
@@ -85,7 +90,13 @@ def build_matrix(
         toggle_id: functools.partial(run_round, runner, everything, ids, by_test=False)
         for toggle_id, ids in with_required.items()
     }
-    rounds = run_side_by_side(calls, runner.groups, jobs=jobs, ended=progress)
+    calls[_FIXED] = functools.partial(run_round, runner, everything, (), by_test=False)
+    rounds = run_side_by_side(
+        calls, runner.groups, jobs=jobs, ended=lambda key: None if key is _FIXED else progress(key)
+    )
+    fixed = {
+        column: _broken([rounds[_FIXED].parts[entry] for entry in entries[column]]) for column in entries
+    }
     parts = {
         (row, column): [rounds[row].parts[entry] for entry in of_column]
         for row in entries
@@ -96,7 +107,9 @@ def build_matrix(
         ids=tuple(entries),
         titles={toggle.id: toggle.title for toggle in guarded},
         cells={
-            (row, column): _cell(
+            (row, column): Cell.ERROR
+            if fixed[column]
+            else _cell(
                 guards,
                 own=row == column,
                 declared=column in masks.get(row, ()) or column in with_required[row],
@@ -104,7 +117,9 @@ def build_matrix(
             for (row, column), guards in parts.items()
         },
         masks=masks,
-        trouble={pair: trouble for pair, guards in parts.items() if (trouble := _trouble(guards))},
+        trouble={
+            pair: trouble for pair, guards in parts.items() if (trouble := fixed[pair[1]] or _trouble(guards))
+        },
     )
 
 
@@ -118,6 +133,17 @@ def _cell(guards: Sequence[GuardRun], *, own: bool, declared: bool) -> Cell:
     if not any(red):
         return Cell.QUIET
     return Cell.MASKED if declared else Cell.FINDING
+
+
+def _broken(guards: Sequence[GuardRun]) -> str:
+    """Why the guards of a toggle tell nothing, as they are with every fix in; empty when they pass."""
+    trouble = _trouble(guards)
+    for guard in guards:
+        if not trouble and guard.failed:
+            trouble = f"{guard.failed[0].name}: {guard.failed[0].message}"
+        if not trouble and not guard.ran:
+            trouble = "no test ran: all were skipped, or expected to fail"
+    return trouble and f"with the fix: {trouble}"
 
 
 def _trouble(guards: Sequence[GuardRun]) -> str:

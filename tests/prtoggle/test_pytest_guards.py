@@ -81,6 +81,21 @@ def test_each_guard_gets_a_second_run_that_passes_where_it_notices(session: Sess
     assert "no reverted statement of 1 was reached" in done.stdout
 
 
+def test_a_fixture_that_was_made_before_is_named(session: Session) -> None:
+    session.write(
+        {
+            "test_it.py": "import pytest\nfrom app.core import answer\n"
+            "@pytest.fixture(scope='module')\ndef given():\n    return answer()\n"
+            "@pytest.mark.guards(1)\ndef test_late(given, tmp_path):\n    assert given == 42\n"
+        }
+    )
+
+    done = session.pytest()
+
+    assert outcomes(done.stdout) == {"test_late": "PASSED", "test_late[reverted 1]": "FAILED"}
+    assert "does not guard it (given lives longer than one test" in done.stdout
+
+
 def test_an_unknown_id_in_the_marker_is_wrong_use(session: Session) -> None:
     session.write({"test_it.py": "import pytest\n\n@pytest.mark.guards(77)\ndef test_it():\n    pass\n"})
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prtoggle.loader import load_text
+from prtoggle.verify.fingerprint import fingerprint
 from prtoggle.verify.guard_run import GuardRunner
 from prtoggle.verify.junit_report import junit_text
 from prtoggle.verify.matrix import Cell, build_matrix
@@ -226,6 +227,32 @@ def test_the_matrix_tells_what_a_toggle_breaks_beside_its_own_guard(project: Pro
     assert matrix.cells["idle", "idle"] is Cell.MISSED
     assert ("wide", "low", Cell.FINDING) in matrix.findings
     assert ("idle", "wide") in matrix.stale_masks
+
+
+@pytest.mark.parametrize("broken", ["guards/test_broken.py", "guards/test_skips.py", "guards/test_errs.py"])
+def test_a_guard_that_does_not_pass_with_the_fix_catches_nothing(project: Project, broken: str) -> None:
+    """Such a guard is red in every row; declared as masked, or on its own diagonal, that explained nothing."""
+    good = make("good", "guards/test_good.py", more="masks: [bad]")
+    bad = make("bad", broken, more="masks: [good]")
+
+    matrix = build_matrix([good, bad], runner_of(project, good, bad))
+
+    assert matrix.cells["good", "good"] is Cell.CAUGHT
+    assert [matrix.cells[row, "bad"] for row in ("good", "bad")] == [Cell.ERROR, Cell.ERROR]
+    assert all(matrix.trouble[row, "bad"].startswith("with the fix: ") for row in ("good", "bad"))
+    assert {column for _, column, _ in matrix.findings} == {"bad"}
+
+
+def test_what_a_wrapper_does_belongs_to_the_proof(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(project.root)
+    (project.root / "shop_rev.py").write_text("def old(wrapped, instance, args, kwargs):\n    return 0\n")
+    toggle = load_text(
+        "patches:\n  - target: app2.core.first\n    wrap: shop_rev:old\n", "w.yaml", default_id="w"
+    )
+    before = fingerprint([toggle], project.root)
+    (project.root / "shop_rev.py").write_text("def old(wrapped, instance, args, kwargs):\n    return 1\n")
+
+    assert fingerprint([toggle], project.root) != before
 
 
 def test_the_command_reports_in_every_format_and_exits_1_for_a_finding(project: Project) -> None:
