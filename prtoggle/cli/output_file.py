@@ -77,12 +77,13 @@ def write_output(path: Path, text: str) -> None:
         raise OutputError(f"{path} could not be written: {error.strerror or error}") from error
 
 
-def write_outputs(texts: Mapping[Path, str]) -> None:
-    """Writes several files; raises OutputError, for all that could not be, once the others are written."""
+def write_outputs(texts: Mapping[Path | None, str]) -> None:
+    """Writes the files that were asked for; raises OutputError, for all that could not be, at the end."""
     problems = []
     for path, text in texts.items():
         try:
-            write_output(path, text)
+            if path is not None:
+                write_output(path, text)
         except OutputError as error:
             problems.append(error.message)
     if problems:

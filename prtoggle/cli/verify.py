@@ -171,7 +171,7 @@ def _proofs(toggles: Sequence[Toggle], runner: GuardRunner, repeat: int, jobs: i
         outputs.json_file: _as_json(proofs_document(proofs)),
         outputs.html: html_page(proofs),
     }
-    write_outputs({path: text for path, text in made.items() if path is not None})
+    write_outputs(made)
     return 0 if all(proof.verdict is Verdict.CAUGHT for proof in proofs) else FINDING
 
 
@@ -198,7 +198,7 @@ def _matrix(
         outputs.html: html_page([], matrix),
         outputs.catalogue: catalogue_page(toggles, matrix, mark, others, suite),
     }
-    write_outputs({path: text for path, text in made.items() if path is not None})
+    write_outputs(made)
     return FINDING if matrix.findings else 0
 
 

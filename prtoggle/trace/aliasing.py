@@ -63,9 +63,7 @@ class Aliases:
 def memory_of(value: Any) -> int | None:
     """A number for the memory that an array or tensor lies in; None for anything else, or no memory."""
     if is_array(value):
-        while getattr(value, "base", None) is not None:
-            value = value.base
-        return id(value)
+        return id(_owner_of(value))
     if not is_tensor(value):
         return None
     try:
@@ -74,12 +72,17 @@ def memory_of(value: Any) -> int | None:
         return None
 
 
+def _owner_of(array: Any) -> Any:
+    """What owns the memory of an array, at the end of a chain of views."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
+
+
 def _place_of(value: Any) -> int:
     """The byte of its memory at which the first element lies; of an array, from its owner's first one."""
     if is_tensor(value):
         return int(value.storage_offset() * value.element_size())
-    owner = value
-    while getattr(owner, "base", None) is not None:
-        owner = owner.base
+    owner = _owner_of(value)
     start: int = value.__array_interface__["data"][0]
     return start - (int(owner.__array_interface__["data"][0]) if is_array(owner) else 0)

@@ -17,6 +17,8 @@ from prtoggle import report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pytest
+
 ROOT = Path(__file__).parents[2]
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -84,6 +86,15 @@ class Project:
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(dedent(text))
+
+    def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Make the project the working directory of this process, without toggles, and wide to print in."""
+        for name in ("PRTOGGLE", "PRTOGGLE_PATH", "PRTOGGLE_CATALOGUES", "FORCE_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PYTHONPATH", str(self.root))
+        monkeypatch.setenv("COLUMNS", "300")
+        monkeypatch.chdir(self.root)
+        monkeypatch.syspath_prepend(self.root)
 
     def environ(self, toggles: str | None = None, variables: Mapping[str, str] = NOTHING) -> dict[str, str]:
         """An environment in which children find the package, and report; the caller's own toggles are gone."""

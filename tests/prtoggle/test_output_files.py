@@ -21,12 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     spec = (made.root / "toggles/1.yaml").read_text()
     (made.root / "toggles/1.yaml").write_text(f"guards: [test_it.py]\n{spec}")
     made.write({"test_it.py": GUARD})
-    for name in ("PRTOGGLE", "PRTOGGLE_PATH", "PRTOGGLE_CATALOGUES", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(made.root))
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.chdir(made.root)
-    monkeypatch.syspath_prepend(made.root)
+    made.enter(monkeypatch)
     return made
 
 

@@ -28,12 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         spec.unlink()
     toggle = toggle_of("low", f"guards/test_good.py, ./{GUILTY}", LOWER)
     (made.root / "toggles/low.yaml").write_text(toggle.text)
-    for name in ("PRTOGGLE", "PRTOGGLE_PATH", "PRTOGGLE_CATALOGUES", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(made.root))
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.chdir(made.root)
-    monkeypatch.syspath_prepend(made.root)
+    made.enter(monkeypatch)
     return made
 
 
