@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from prtoggle.dynamo import forget_compiled
-from prtoggle.errors import PrToggleError, RestoreError
 from prtoggle.handle import Handle
 from prtoggle.heap import caches_around
 from prtoggle.plans import relations
@@ -25,7 +24,7 @@ from prtoggle.plans.live_plan import LivePlanner
 from prtoggle.plans.loading import Loading
 from prtoggle.plans.overview import announce, overview
 from prtoggle.plans.planning import PlanMaker
-from prtoggle.plans.restoring import born_plan
+from prtoggle.plans.restoring import born_plan, prepare_restore
 from prtoggle.plans.second_asking import refuse_ineffective
 from prtoggle.plans.shadows import shadows_of
 from prtoggle.plans.site_maker import SiteMaker
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
+    from prtoggle.errors import PrToggleError
     from prtoggle.installers.base import Observer
     from prtoggle.plans.shadows import Request, Shadow
     from prtoggle.plans.sites import Site
@@ -201,7 +201,7 @@ class Engine:
         born, reverse = born_plan(last, self._births, self._sites)
         targets = dict.fromkeys([*_targets(last), *born])
         for site in targets:
-            _prepare_restore(site, site.shown - leaving, self.observer)
+            prepare_restore(site, site.shown - leaving, self.observer)
         moves = [move for site in dict.fromkeys(born) for move in inner_moves(site, site.shown - leaving)]
         with Undo() as undo:
             for slot in reversed(last):
@@ -225,18 +225,6 @@ class Engine:
         self.loading.changed(())
         if (targets or reverse or any(slot.steps for slot in last)) and "torch._dynamo" in sys.modules:
             forget_compiled()
-
-
-def _prepare_restore(site: Site, slots: frozenset[Slot], observer: Observer | None) -> None:
-    try:
-        site.prepare(slots, observer)
-    except RestoreError:
-        raise
-    except PrToggleError as error:
-        # Only a function that was loaded reverted, whose def line or kind the edit changed, comes here.
-        raise RestoreError(
-            f"{site.basis.target} cannot be restored in this process: {error}", target=site.basis.target
-        ) from error
 
 
 def _targets(slots: Sequence[Slot]) -> dict[Site, frozenset[Slot]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prtoggle.definitions import ScopeNode
-    from prtoggle.installers.base import Step
+    from prtoggle.installers.base import Observer, Step
     from prtoggle.plans.births import Birth, Births, Unit
     from prtoggle.plans.site_maker import SiteMaker
     from prtoggle.plans.sites import Site
@@ -136,3 +136,16 @@ def _assigned_at(scope: ScopeNode, line: int, prefix: str = "") -> str:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             return prefix + bound_names(node, scope)[0]
     return ""
+
+
+def prepare_restore(site: Site, slots: frozenset[Slot], observer: Observer | None) -> None:
+    """Build and verify what the site shows under `slots`. Raises RestoreError, with nothing changed."""
+    try:
+        site.prepare(slots, observer)
+    except RestoreError:
+        raise
+    except PrToggleError as error:
+        # Only a function that was loaded reverted, whose def line or kind the edit changed, comes here.
+        raise RestoreError(
+            f"{site.basis.target} cannot be restored in this process: {error}", target=site.basis.target
+        ) from error
