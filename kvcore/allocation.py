@@ -30,7 +30,7 @@ from kvcore.extend_slots import (
 from kvcore.kernels import get_last_loc
 from kvcore.kernels.addressing import upload
 from kvcore.kernels.req_to_token import get_last_loc_torch
-from kvcore.req import ReqKvInfo
+from kvcore.req import ReqKvInfo, records_of
 from kvcore.row_writes import concat_prefixes, require_rows_fit, write_cache_indices
 from kvcore.token_allocation import (
     _alloc_page_size,
@@ -144,10 +144,10 @@ def alloc_for_decode(batch: DecodeBatch, token_per_req: int = 1) -> torch.Tensor
 
     Returns int64 [bs * token_per_req], requests concatenated; the caller owns it and moves
     ``batch.seq_lens``. The row of an encoder-decoder request is ``[encoder | decoder]``, so its end lies at
-    the sum of both lengths (sgl-project/sglang#38840). Raises RowOverflow or OutOfSlots; the requests and
-    pools are then as before.
+    the sum of both lengths (sgl-project/sglang#38840). Raises RowOverflow or OutOfSlots, AssertionError for a
+    request without a row; the requests and pools are then as before.
     """
-    pool = batch.req_to_token_pool
+    pool, records = batch.req_to_token_pool, records_of(batch.reqs)
     row_lens, row_lens_cpu = batch.seq_lens, batch.seq_lens_cpu
     if batch.encoder_lens is not None and batch.encoder_lens_cpu is not None:
         row_lens = row_lens + batch.encoder_lens
@@ -175,9 +175,7 @@ def alloc_for_decode(batch: DecodeBatch, token_per_req: int = 1) -> torch.Tensor
             new_lens_cpu,
             out_cache_loc,
         )
-    for req in batch.reqs:
-        kv = req.kv
-        assert kv is not None, f"request {req.rid} decodes without a row"
+    for kv in records:
         kv.kv_allocated_len += token_per_req
         kv.kv_committed_len += token_per_req
     return out_cache_loc
@@ -195,7 +193,12 @@ def _alloc_paged_decode_loc(
     last_loc = get_last_loc(batch.req_to_token_pool.req_to_token, batch.req_pool_indices, row_lens)
     if token_per_req == 1 and isinstance(batch.allocator, DSV4Allocator):
         batch.out_cache_loc_dsv4 = alloc_decode_bundle(
-            batch.tree_cache, batch.allocator, _rows_of(batch.reqs), new_lens, new_lens_cpu, last_loc
+            batch.tree_cache,
+            batch.allocator,
+            [kv.req_pool_idx for kv in records_of(batch.reqs)],
+            new_lens,
+            new_lens_cpu,
+            last_loc,
         )
         return batch.out_cache_loc_dsv4.full
     if token_per_req == 1:
@@ -213,12 +216,6 @@ def _alloc_paged_decode_loc(
         len(batch.reqs) * token_per_req,
         phase="Decode out of memory",
     )
-
-
-def _rows_of(reqs: Sequence[Req]) -> list[int]:
-    rows = [req.kv.req_pool_idx for req in reqs if req.kv is not None]
-    assert len(rows) == len(reqs), f"{len(reqs)} requests decode, but only {len(rows)} hold a row"
-    return rows
 
 
 def alloc_for_spec_decode(
@@ -240,13 +237,19 @@ def alloc_for_spec_decode(
         |---- valid ----|-- held --|-- taken now --|-- unused --|
 
     Allocated moves to ``nxt``. Lengths are int32 or int64 [bs], the ``_cpu`` twins hold the same values;
-    ``num_needed_tokens`` is ``sum(nxt - cur)``. The write goes to rows that a forward in flight may still
-    read: order it behind that forward.
+    ``num_needed_tokens`` is ``sum(nxt - cur)``, where a row that is long enough adds nothing. The write goes
+    to rows that a forward in flight may still read: order it behind that forward.
 
     Returns where the new tokens go in all pools of a model with compressed attention, else ``None``. Raises
-    RowOverflow or OutOfSlots; the requests and pools are then as before.
+    RowOverflow or OutOfSlots, AssertionError for a request without a row or another ``num_needed_tokens``;
+    the requests and pools are then as before.
     """
+    records = records_of(reqs)
     require_rows_fit(reqs, nxt_kv_lens_cpu, req_to_token_pool.max_context_len, "alloc_for_spec_decode")
+    num_missing = int((nxt_kv_lens_cpu.numpy() - cur_kv_lens_cpu.numpy()).clip(0).sum())
+    assert num_needed_tokens == num_missing, (
+        f"num_needed_tokens is what the rows lack, sum of nxt - cur: {num_missing}, found {num_needed_tokens}"
+    )
     bundle: DSV4OutCacheLoc | None = None
     if num_needed_tokens > 0:
         lens = (cur_kv_lens, cur_kv_lens_cpu, nxt_kv_lens, nxt_kv_lens_cpu)
@@ -256,7 +259,7 @@ def alloc_for_spec_decode(
         else:
             last_loc = get_last_loc(req_to_token_pool.req_to_token, req_pool_indices, cur_kv_lens)
             if isinstance(allocator, DSV4Allocator):
-                rows = _rows_of(reqs)
+                rows = [kv.req_pool_idx for kv in records]
                 bundle = alloc_extend_bundle(
                     tree_cache,
                     allocator,
@@ -273,7 +276,6 @@ def alloc_for_spec_decode(
                     tree_cache, allocator, *lens, last_loc, num_needed_tokens, phase=phase
                 )
         kernels.assign_req_to_token(req_to_token_pool.req_to_token, req_pool_indices, *lens, slots)
-    for req, nxt in zip(reqs, nxt_kv_lens_cpu.tolist(), strict=True):
-        assert req.kv is not None, f"request {req.rid} drafts without a row"
-        req.kv.kv_allocated_len = max(req.kv.kv_allocated_len, nxt)
+    for kv, nxt in zip(records, nxt_kv_lens_cpu.tolist(), strict=True):
+        kv.kv_allocated_len = max(kv.kv_allocated_len, nxt)
     return bundle

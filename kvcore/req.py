@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kvcore.prefix_cache.base import LockRef
 
 
@@ -115,3 +117,15 @@ class Req:
         if isinstance(prompt, array):
             return prompt + array(prompt.typecode, self.output_ids)
         return prompt + self.output_ids
+
+
+def records_of(reqs: Sequence[Req]) -> list[ReqKvInfo]:
+    """The KV records of running requests, in their order; AssertionError when one of them holds no row."""
+    records = [req.kv for req in reqs if req.kv is not None]
+    if len(records) != len(reqs):
+        rowless = [req.rid for req in reqs if req.kv is None]
+        raise AssertionError(
+            f"requests {rowless[:6]} hold no row (finished or retracted, and still in the batch?); filter "
+            "the batch before its next step"
+        )
+    return records

@@ -16,13 +16,13 @@ from kvcore.allocation import ExtendLens, alloc_for_decode, alloc_for_extend, ex
 from kvcore.allocation_sizing import get_alloc_reserve_per_decode
 from kvcore.capacity import available_and_evictable_str, evict_from_tree_cache
 from kvcore.compressed_allocation import decode_states_fit
+from kvcore.errors import FreeGroupError
 from kvcore.kernels.addressing import upload
 from kvcore.page_math import align_up
 from kvcore.release import release_kv_cache
-from kvcore.req import Req, ReqKvInfo
+from kvcore.req import Req, ReqKvInfo, records_of
 from kvcore.speculative import dflash, eagle
 from kvcore.speculative.dflash import PlanBuffers
-from kvcore.speculative.eagle import records_of
 from kvcore.window import evict_window_before_decode, evict_window_before_extend
 
 if TYPE_CHECKING:
@@ -198,8 +198,11 @@ class ScheduleBatch:
 
         Those go first that have produced least, and among them the longest prompts. One request is kept as
         long as it fits on its own; if it does not, it is aborted: nobody else could make room
-        (sgl-project/sglang#19881).
+        (sgl-project/sglang#19881). Raises FreeGroupError, with nothing changed, within a free group: what is
+        released does not show before its end, and one request after the other would be taken out for nothing.
         """
+        if self.allocator.free_group_open:
+            raise FreeGroupError("retract_decode within a free group; end the group first")
         kept = sorted(self.reqs, key=lambda req: (-len(req.output_ids), len(req.origin_input_ids)))
         retracted: list[Req] = []
         aborted: list[Req] = []

@@ -92,6 +92,11 @@ class TokenToKVPoolAllocator(ABC):
         caller may overwrite a row.
         """
 
+    @property
+    @abstractmethod
+    def free_group_open(self) -> bool:
+        """Whether a free group collects what is freed: it counts as available at the group's end only."""
+
     @abstractmethod
     def free_group_begin(self) -> None:
         """Collect what is freed until ``free_group_end``; raises FreeGroupError when a group is open."""

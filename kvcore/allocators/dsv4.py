@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator, ran_short
-from kvcore.allocators.dsv4_lens import (
-    C4_RATIO,
-    C128_RATIO,
-    check_dsv4_page_size,
-    compute_dsv4_state_lens,
-)
+from kvcore.allocators.dsv4_lens import C4_RATIO, C128_RATIO, check_dsv4_page_size, compute_dsv4_state_lens
 from kvcore.allocators.dsv4_pages import CompressedPages, new_token_indices
 from kvcore.allocators.dsv4_states import CompressStatePool
 from kvcore.allocators.dsv4_values import DSV4OutCacheLoc, DSV4PoolSizes, DSV4State
@@ -62,13 +57,12 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         self.full_attn_allocator = self.kv_allocator.full_attn_allocator
         self.swa_attn_allocator = self.kv_allocator.swa_attn_allocator
         self.full_to_swa_index_mapping = self.kv_allocator.full_to_swa_index_mapping
-        num_full_pages = sizes.full // page_size
         self.compressed = [
             CompressedPages(
                 ratio,
                 size,
                 page_size,
-                num_full_pages=num_full_pages,
+                num_full_pages=sizes.full // page_size,
                 device=self.device,
                 need_sort=need_sort,
             )
@@ -86,9 +80,8 @@ class DSV4Allocator(TokenToKVPoolAllocator):
             )
             for ratio, size in ((C4_RATIO, sizes.c4_state), (C128_RATIO, sizes.c128_state))
         ]
-        self.size = min(
-            self.kv_allocator.size, *(pages.allocator.size * pages.ratio for pages in self.compressed)
-        )
+        compressed_sizes = (pages.allocator.size * pages.ratio for pages in self.compressed)
+        self.size = min(self.kv_allocator.size, *compressed_sizes)
 
     def available_size(self) -> int:
         """Tokens for which the full, window and both compressed pools have room."""
@@ -117,7 +110,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
 
     def has_states_for(self, state_lens: DSV4StateLens) -> bool:
         """Whether a step that takes ``state_lens`` finds its states free, in both pools."""
-        return not any(pool.num_missing(lens) for pool, lens in zip(self.states, state_lens, strict=True))
+        return not any(map(CompressStatePool.num_missing, self.states, state_lens))
 
     def alloc(self, num_slots: int) -> torch.Tensor | None:
         """Take whole pages; ``None`` with nothing changed when a pool is short."""
@@ -229,6 +222,11 @@ class DSV4Allocator(TokenToKVPoolAllocator):
     def free_swa_segment(self, slots: torch.Tensor) -> None:
         """Give back the window slots of a run that is mapped throughout; see ``SWAAllocator``."""
         self.kv_allocator.free_swa_segment(slots)
+
+    @property
+    def free_group_open(self) -> bool:
+        """Whether a free group collects what is freed."""
+        return self.kv_allocator.free_group_open
 
     def free_group_begin(self) -> None:
         """Collect what is freed from the full, window and compressed pools; groups do not nest."""

@@ -58,6 +58,11 @@ class FreeListAllocator(TokenToKVPoolAllocator):
         """Free slots, counting whole pages: the free list and what waits for a merge."""
         return (len(self._free) + len(self._released)) * self.page_size
 
+    @property
+    def free_group_open(self) -> bool:
+        """Whether a free group collects what is freed."""
+        return self._group_open
+
     def free_group_begin(self) -> None:
         """Collect what is freed until ``free_group_end``; raises FreeGroupError when a group is open."""
         if self._group_open:
@@ -124,7 +129,12 @@ class FreeListAllocator(TokenToKVPoolAllocator):
         else:
             self._free.push(pages)
 
-    def _merge_released(self) -> None:
-        """Append the released pages to the free list in ascending order; sorts only them."""
+    def _merge_released(self, num_pages: int) -> None:
+        """Append the released pages to the free list in ascending order; sorts only them.
+
+        Changes nothing where ``num_pages`` could not be taken even then.
+        """
+        if num_pages > len(self._free) + len(self._released):
+            return
         released = self._released.take(len(self._released))
         self._free.push(released.sort().values)

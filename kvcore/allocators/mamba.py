@@ -40,6 +40,10 @@ class MambaSlotAllocator:
         """Free slots that a scheduler may promise to new requests."""
         return self.available_size()
 
+    def single_available_size(self) -> int:
+        """Slots that single allocations can take: what an open alloc group holds back, then the free ones."""
+        return len(self._reserved) + len(self._free)
+
     def alloc(self, num_slots: int) -> list[int] | None:
         """Take ``num_slots`` slots; ``None`` with nothing changed when there are too few.
 
@@ -55,14 +59,21 @@ class MambaSlotAllocator:
 
     def free(self, slots: Sequence[int]) -> None:
         """Give back slots; raises InvariantViolation, with none taken, for one that is free or foreign."""
-        given = set(slots)
-        if len(given) < len(slots) or given & self._is_free or not given <= self._known:
-            raise InvariantViolation(
-                f"of the state slots {list(slots)} one is free already, foreign or named twice; "
-                "look for a request that kept a reference to a state it had given back"
-            )
+        given = self._owned(slots)
         self._free.extend(slots)
         self._is_free |= given
+        self._group_slots -= given
+
+    def undo_alloc(self, slots: Sequence[int]) -> None:
+        """Put the slots of the latest allocations, in their order, back where they came from.
+
+        Everything is then as before those allocations, what an open group holds back too. Raises
+        InvariantViolation, with none taken, as ``free`` does.
+        """
+        given = self._owned(slots)
+        for slot in reversed(slots):
+            (self._reserved if slot in self._group_slots else self._free).appendleft(slot)
+        self._is_free |= given - self._group_slots
 
     def alloc_group_begin(self, num_slots: int) -> bool:
         """Take ``num_slots`` slots in advance for single allocations to come; False when there are too few.
@@ -76,12 +87,14 @@ class MambaSlotAllocator:
             return False
         self._group_open = True
         self._reserved.extend(slots)
+        self._group_slots.update(slots)
         return True
 
     def alloc_group_end(self) -> None:
         """Give back what the group took and nobody used; a no-op when no group is open."""
         unused = list(self._reserved)
         self._reserved.clear()
+        self._group_slots.clear()
         self._group_open = False
         self.free(unused)
 
@@ -90,6 +103,7 @@ class MambaSlotAllocator:
         self._free = deque(range(1, self.size + 1))
         self._is_free = set(self._free)
         self._reserved: deque[int] = deque()
+        self._group_slots: set[int] = set()
         self._group_open = False
 
     def free_slots(self) -> list[int]:
@@ -99,3 +113,17 @@ class MambaSlotAllocator:
     def to_tensor(self, slots: Sequence[int]) -> torch.Tensor:
         """``slots`` as int64 [n] on the device, for kernels that clear or copy states."""
         return torch.tensor(slots, dtype=torch.int64, device=self.device)
+
+    def _owned(self, slots: Sequence[int]) -> set[int]:
+        given = set(slots)
+        if (
+            len(given) < len(slots)
+            or given & self._is_free
+            or not given <= self._known
+            or given & set(self._reserved)
+        ):
+            raise InvariantViolation(
+                f"of the state slots {list(slots)} one is free already, foreign or named twice; "
+                "look for a request that kept a reference to a state it had given back"
+            )
+        return given

@@ -9,7 +9,7 @@ import torch
 from kvcore import kernels
 from kvcore.allocators.free_list_allocator import FreeListAllocator
 from kvcore.allocators.page_count import decode_page_openers, num_extend_pages
-from kvcore.errors import PageAlignmentError
+from kvcore.errors import InvariantViolation, PageAlignmentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ class PagedAllocator(FreeListAllocator):
     def take_pages(self, num_pages: int) -> torch.Tensor | None:
         """Take page ids, int64 [num_pages]; ``None`` with nothing changed when there are too few."""
         if self.need_sort and num_pages > len(self._free):
-            self._merge_released()
+            self._merge_released(num_pages)
         if num_pages > len(self._free):
             return None
         return self._free.take(num_pages)
@@ -74,7 +74,7 @@ class PagedAllocator(FreeListAllocator):
         if num_new_pages is None:
             num_new_pages = num_extend_pages(prefix_lens_cpu, seq_lens_cpu, self.page_size)
         if self.need_sort and num_new_pages > len(self._free):
-            self._merge_released()
+            self._merge_released(num_new_pages)
         if num_new_pages > len(self._free):
             return None
         slots = kernels.alloc_extend(
@@ -106,7 +106,7 @@ class PagedAllocator(FreeListAllocator):
             page_openers = decode_page_openers(seq_lens_cpu, self.page_size)
         num_new_pages = len(page_openers)
         if self.need_sort and num_new_pages > len(self._free):
-            self._merge_released()
+            self._merge_released(num_new_pages)
         if num_new_pages > len(self._free):
             return None
         slots = kernels.alloc_decode(
@@ -123,6 +123,7 @@ class PagedAllocator(FreeListAllocator):
         pages = torch.unique(pages)
         # Padded lanes point into the reserved page, which is never handed out.
         pages = pages[pages > 0]
+        self._require_known(pages)
         self._put_back(pages)
 
     def free_segment(self, slots: torch.Tensor) -> None:
@@ -136,3 +137,11 @@ class PagedAllocator(FreeListAllocator):
         if not isinstance(pages, torch.Tensor):
             pages = torch.tensor(pages, dtype=torch.int64, device=self.device)
         self._put_back(pages)
+
+    def _require_known(self, pages: torch.Tensor) -> None:
+        foreign = pages[pages > self.num_pages]
+        if foreign.shape[0]:
+            raise InvariantViolation(
+                f"free of pages {foreign.tolist()[:6]}, but the pool has pages 1 to {self.num_pages}: "
+                "these slots belong to another pool; nothing was freed"
+            )

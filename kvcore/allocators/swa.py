@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kvcore.allocators.base import Shortfall, TokenToKVPoolAllocator, ran_short
-from kvcore.allocators.page_count import decode_page_openers, num_extend_pages
+from kvcore.allocators.page_count import decode_page_openers, num_extend_pages, require_page_tail
 from kvcore.allocators.paged import PagedAllocator
 from kvcore.errors import PageAlignmentError
 from kvcore.page_math import ceil_div
@@ -163,7 +163,7 @@ class SWAAllocator(TokenToKVPoolAllocator):
         The tail starts on a page boundary of the sequence (or is empty) and takes fresh window pages. Returns
         int64 [extend_num_tokens], or ``None`` with nothing changed; raises PageAlignmentError otherwise.
         """
-        self._check_tail(seq_lens_cpu, extend_num_tokens, swa_tail_len)
+        require_page_tail(seq_lens_cpu, extend_num_tokens, swa_tail_len, self.page_size)
         num_new_pages = num_extend_pages(prefix_lens_cpu, seq_lens_cpu, self.page_size)
         num_tail_slots = ceil_div(swa_tail_len, self.page_size) * self.page_size
         if num_new_pages * self.page_size > self.full_available_size():
@@ -243,6 +243,11 @@ class SWAAllocator(TokenToKVPoolAllocator):
         self.swa_attn_allocator.free_page_list(window_pages)
         self._mapping_by_page.index_fill_(0, heads // self.page_size, 0)
 
+    @property
+    def free_group_open(self) -> bool:
+        """Whether a free group collects what is freed."""
+        return self.full_attn_allocator.free_group_open
+
     def free_group_begin(self) -> None:
         """Collect what is freed from both pools; raises FreeGroupError when a group is open."""
         self.full_attn_allocator.free_group_begin()
@@ -285,16 +290,3 @@ class SWAAllocator(TokenToKVPoolAllocator):
         pages: torch.Tensor = torch.unique(slots.to(torch.int64) // self.page_size)
         pages = pages[pages > 0]
         return (pages[:, None] * self.page_size + self._offsets).view(-1)
-
-    def _check_tail(self, seq_lens_cpu: torch.Tensor, extend_num_tokens: int, swa_tail_len: int) -> None:
-        if seq_lens_cpu.shape[0] != 1 or not 0 <= swa_tail_len <= extend_num_tokens:
-            raise PageAlignmentError(
-                f"a window tail belongs to one request and to its new tokens, found {seq_lens_cpu.shape[0]} "
-                f"requests and a tail of {swa_tail_len} among {extend_num_tokens} new tokens"
-            )
-        tail_start = int(seq_lens_cpu[0]) - swa_tail_len
-        if swa_tail_len and tail_start % self.page_size:
-            raise PageAlignmentError(
-                f"the window tail starts at token {tail_start}, inside a page of {self.page_size}; "
-                "lengthen it to the page boundary, or its window slots would not line up with its pages"
-            )

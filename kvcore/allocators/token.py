@@ -24,7 +24,7 @@ class TokenAllocator(FreeListAllocator):
     def alloc(self, num_slots: int) -> torch.Tensor | None:
         """Take ``num_slots`` slots; int64 [num_slots], or ``None`` with nothing changed."""
         if self.need_sort and num_slots > len(self._free):
-            self._merge_released()
+            self._merge_released(num_slots)
         if num_slots > len(self._free):
             return None
         return self._free.take(num_slots)

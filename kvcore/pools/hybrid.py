@@ -83,8 +83,7 @@ class HybridReqToTokenPool(ReqToTokenPool):
 
         Sets the state fields of the requests; their records are up to whoever allocates their slots.
         """
-        states = self.mamba_allocator.schedulable_available_size()
-        if self._num_states_needed(reqs) > states:
+        if self._num_states_needed(reqs) > self.mamba_allocator.single_available_size():
             return None
         rows = super().alloc(reqs)
         if rows is None:
@@ -97,23 +96,25 @@ class HybridReqToTokenPool(ReqToTokenPool):
         """Take back rows, states and track buffers of the latest ``alloc``; not twice."""
         super().undo_alloc()
         grants, self._grants = self._grants, []
+        taken: list[int] = []
         for req, main, track in grants:
             if main is not None:
-                self.mamba_allocator.free([main])
+                taken.append(main)
                 req.mamba_pool_idx = None
                 req.mamba_needs_clear = False
             if track is not None:
-                self.mamba_allocator.free([slot for slot in track if slot != NO_SLOT])
+                taken += [slot for slot in track if slot != NO_SLOT]
                 req.mamba_ping_pong_track_buffer = None
+        self.mamba_allocator.undo_alloc(taken)
 
     def num_missing_states(self, reqs: Sequence[Req]) -> int:
         """States that must be evicted before ``alloc(reqs)`` can grant them."""
-        return max(0, self._num_states_needed(reqs) - self.mamba_allocator.schedulable_available_size())
+        return max(0, self._num_states_needed(reqs) - self.mamba_allocator.single_available_size())
 
     def available_str(self, reqs: Sequence[Req]) -> str:
         """Rows and states that can be granted, and the states that ``reqs`` need."""
         return (
-            f"{super().available_str(reqs)}, {self.mamba_allocator.schedulable_available_size()} of "
+            f"{super().available_str(reqs)}, {self.mamba_allocator.single_available_size()} of "
             f"{self.mamba_allocator.size} states are free and {self._num_states_needed(reqs)} needed "
             "(--mamba-full-memory-ratio makes room for more)"
         )
@@ -172,8 +173,8 @@ class HybridReqToTokenPool(ReqToTokenPool):
 
     def begin_boundary(self, req: Req, seq_len: int, tree_cache: PrefixCache | None) -> bool:
         """Whether the step that reaches ``seq_len`` tokens writes a snapshot; lazily makes room for it."""
-        is_short = needs_slot(self.track, req, seq_len) and self.mamba_allocator.available_size() == 0
-        if is_short and tree_cache is not None:
+        is_short = self.mamba_allocator.single_available_size() == 0
+        if is_short and needs_slot(self.track, req, seq_len) and tree_cache is not None:
             tree_cache.evict(EvictParams(mamba_num=1))
         tracked = begin_boundary(self.track, req, seq_len, self.mamba_allocator)
         if tracked and self.track.lazy and req.kv is not None:
@@ -201,24 +202,22 @@ class HybridReqToTokenPool(ReqToTokenPool):
         """Give ``req`` what it lacks; there is enough."""
         main: int | None = None
         if req.mamba_pool_idx is None:
-            main = self._take_states(1)[0]
+            main = self._take_state()
             req.mamba_pool_idx = main
             req.mamba_needs_clear = True
         track: list[int] | None = None
         if req.mamba_ping_pong_track_buffer is None and self.track.num_slots:
             missing = self.track.num_slots - self.track.num_initial
-            track = [*self._take_states(self.track.num_initial), *[NO_SLOT] * missing]
+            track = [*(self._take_state() for _ in range(self.track.num_initial)), *[NO_SLOT] * missing]
             req.mamba_ping_pong_track_buffer = track
             req.mamba_next_track_idx = 0
         return _Grant(req, main, track)
 
-    def _take_states(self, num_states: int) -> list[int]:
-        states = self.mamba_allocator.alloc(num_states)
-        assert states is not None, (
-            f"{num_states} states are needed, and {self.mamba_allocator.available_size()} are free, though "
-            "they were counted"
-        )
-        return states
+    def _take_state(self) -> int:
+        """One state at a time: so what an alloc group took in advance is used up first."""
+        states = self.mamba_allocator.alloc(1)
+        assert states is not None, "no state is free, though they were counted"
+        return states[0]
 
     def _write_mappings(self, rows: Sequence[int], reqs: Sequence[Req]) -> None:
         host = np.array([rows, [_main_state(req) for req in reqs]], dtype=np.int64)

@@ -13,7 +13,8 @@ import torch
 
 from kvcore.allocation import alloc_for_spec_decode
 from kvcore.allocation_sizing import get_alloc_reserve_per_decode, page_aligned_decode_alloc_lens
-from kvcore.speculative.eagle import SpecDecodePlan, records_of, require_watermark_fits
+from kvcore.req import records_of
+from kvcore.speculative.eagle import SpecDecodePlan, require_watermark_fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,11 +16,12 @@ from kvcore.allocation_sizing import (
 from kvcore.errors import RowOverflow
 from kvcore.extend_slots import PoolsOfBatch
 from kvcore.kernels.addressing import upload
+from kvcore.req import records_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kvcore.req import Req, ReqKvInfo
+    from kvcore.req import Req
     from kvcore.server_args import ServerArgs
 
 
@@ -71,13 +72,6 @@ def prepare_for_decode(batch: SpecDecodeBatch) -> SpecDecodePlan:
     for req in reqs:
         req.decode_batch_idx += 1
     return SpecDecodePlan(cur, cur_cpu, nxt, nxt_cpu)
-
-
-def records_of(reqs: Sequence[Req]) -> list[ReqKvInfo]:
-    """The KV records of running requests, in their order."""
-    records = [req.kv for req in reqs if req.kv is not None]
-    assert len(records) == len(reqs), f"{len(reqs)} requests draft, but only {len(records)} hold a row"
-    return records
 
 
 def require_watermark_fits(

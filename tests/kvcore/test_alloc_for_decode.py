@@ -7,6 +7,7 @@ import torch
 
 from kvcore.allocation import alloc_for_decode
 from kvcore.errors import OutOfSlots, RowOverflow
+from kvcore.release import release_kv_cache
 from tests.kvcore.factories import make_req, make_stack
 
 PAGE_SIZES = [1, 2, 4, 16]
@@ -114,3 +115,16 @@ def test_batches_with_encoders_are_filtered_and_merged():
     assert left.req_pool_indices.tolist() == [req.kv.req_pool_idx for req in left.reqs]
     left.prepare_for_decode()
     stack.check(*left.reqs)
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("page_size", PAGE_SIZES)
+def test_a_request_that_holds_no_row_is_refused_by_name(cache, page_size):
+    """One that was finished and not filtered out: no slot is taken for it, and nobody else moves on."""
+    stack = make_stack(cache, page_size=page_size)
+    batch = stack.cached(make_req("runs", 7), make_req("gone", 8, origin_input_ids=[9] * 8))
+    release_kv_cache(batch.reqs[1], stack.tree)
+    before = stack.snapshot(*batch.reqs)
+    with pytest.raises(AssertionError, match=r"requests \['gone'\] hold no row .*filter the batch"):
+        batch.prepare_for_decode()
+    assert before.differences(stack.snapshot(*batch.reqs)) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kvcore.errors import FreeGroupError
 from tests.kvcore.factories import make_req, make_stack
 
 CACHES = ["chunk", "radix", "swa_chunk", "swa"]
@@ -80,3 +81,19 @@ def test_nobody_goes_while_the_step_fits():
     before = stack.snapshot(*batch.reqs)
     assert batch.retract_decode() == ([], [])
     assert before.differences(stack.snapshot(*batch.reqs)) == []
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_within_a_free_group_nobody_is_retracted(cache):
+    """What is released there does not count before its end: everybody would go, and the last be aborted."""
+    stack = make_stack(cache, page_size=4, size=128)
+    batch = stack.cached(*[make_req(str(i), origin_input_ids=[i] * 17, max_new_tokens=100) for i in range(3)])
+    run_until_short(stack, batch)
+    stack.allocator.free_group_begin()
+    before, reqs = stack.snapshot(*batch.reqs), list(batch.reqs)
+    with pytest.raises(FreeGroupError, match="end the group first"):
+        batch.retract_decode()
+    assert before.differences(stack.snapshot(*batch.reqs)) == []
+    assert batch.reqs == reqs
+    stack.allocator.free_group_end()
+    assert len(batch.retract_decode().retracted) == 1

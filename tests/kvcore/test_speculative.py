@@ -222,3 +222,30 @@ def test_lagging_verification_never_outruns_the_reserve(data, spec, page_size, t
             batch.advance([[0] * pending])
         pending = data.draw(st.integers(1, 4))
         stack.check(req)
+
+
+@pytest.mark.parametrize("page_size", PAGE_SIZES)
+@pytest.mark.parametrize("wrong", ["no row", "count"])
+def test_a_wrong_call_takes_no_slot(page_size, wrong):
+    stack = make_stack("chunk", page_size=page_size, size=2048, spec="eagle")
+    batch = stack.extended(make_req("runs", 7), make_req("gone", 8))
+    cur = torch.tensor([7, 8], dtype=torch.int32)
+    nxt = cur + 2 * page_size
+    if wrong == "no row":
+        stack.finish(batch, batch.reqs[1])
+    reqs = [*batch.reqs, make_req("gone", 8)][:2]
+    before = stack.snapshot(*reqs)
+    with pytest.raises(AssertionError, match=r"\['gone'\] hold no row|sum of nxt - cur: \d+, found 1"):
+        alloc_for_spec_decode(
+            stack.tree,
+            stack.allocator,
+            stack.pool,
+            reqs=reqs,
+            req_pool_indices=torch.tensor([1, 2]),
+            cur_kv_lens=cur,
+            cur_kv_lens_cpu=cur,
+            nxt_kv_lens=nxt,
+            nxt_kv_lens_cpu=nxt,
+            num_needed_tokens=4 * page_size if wrong == "no row" else 1,
+        )
+    assert before.differences(stack.snapshot(*reqs)) == []

@@ -101,3 +101,27 @@ def test_no_slot_has_two_owners(steps: list[int]) -> None:
         else:
             owned += taken
         assert sorted(states.free_slots() + owned) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("slots", [[1], [2], [4], [3, 3]], ids=["held back", "free", "foreign", "twice"])
+def test_only_owned_slots_are_given_back_or_undone(slots: list[int]) -> None:
+    states = MambaSlotAllocator(3, device="cpu")
+    states.alloc_group_begin(1)
+    states.alloc(2)
+    states.free([2])
+
+    for give_back in (states.free, states.undo_alloc):
+        with pytest.raises(InvariantViolation, match="free already, foreign or named twice"):
+            give_back(slots)
+        assert states.free_slots() == [1, 2]
+
+
+def test_a_slot_that_was_given_back_no_longer_belongs_to_the_group() -> None:
+    states = MambaSlotAllocator(2, device="cpu")
+    states.alloc_group_begin(1)
+    states.free(states.alloc(1) or [])
+    before = states.free_slots(), states.available_size()
+
+    states.undo_alloc([*(states.alloc(1) or []), *(states.alloc(1) or [])])
+
+    assert (states.free_slots(), states.available_size()) == before == ([2, 1], 2)

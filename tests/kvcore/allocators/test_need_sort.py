@@ -79,3 +79,17 @@ def test_only_the_released_part_is_sorted() -> None:
 
     assert slots is not None
     assert slots[::4].tolist() == [20, 4, 12]
+
+
+@pytest.mark.parametrize("page_size", [1, 4])
+def test_what_would_not_suffice_is_not_merged(page_size: int) -> None:
+    """After None the allocator is exactly as before: the released pages wait in their order."""
+    pool = drained_pool(page_size)
+    lens = ints([page_size + 1] * 4)
+
+    assert pool.alloc(4 * page_size) is None
+    assert pool.alloc_extend(*extend_args([0], [4 * page_size], [-1])) is None
+    assert pool.alloc_decode(lens, lens, ints([50] * 4)) is None
+
+    assert pool.free_pages.tolist() == []
+    assert pool.release_pages.tolist() == [3, 2, 1]

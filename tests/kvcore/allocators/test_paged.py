@@ -220,3 +220,14 @@ def test_a_caller_that_keeps_slots_keeps_them_through_later_frees(page_size: int
     pool.alloc(page_size)
 
     assert first.tolist() == kept
+
+
+def test_pages_of_another_pool_are_refused_and_none_is_freed() -> None:
+    pool = make_pool(num_pages=4, page_size=4)
+    slots = pool.alloc(16)
+    assert slots is not None
+
+    with pytest.raises(InvariantViolation, match=r"free of pages \[5, 9\], but the pool has pages 1 to 4"):
+        pool.free(ints([4, 5, 20, 36]))
+
+    assert pool.free_pages.tolist() == []

@@ -306,3 +306,32 @@ def test_slots_that_run_out_give_rows_and_states_back(page_size, track):
     stack.finish(running)
     stack.check()
     assert pool.mamba_allocator.available_size() == 16
+
+
+@pytest.mark.parametrize("track", [None, NORMAL, LAZY])
+@pytest.mark.parametrize("reserve", [0, 1, 3])
+def test_undo_leaves_no_trace_in_the_order_of_states_nor_in_a_group(track, reserve):
+    pool = make_pool(track=track)
+    states = pool.mamba_allocator
+    taken = states.alloc(3)
+    states.free(taken[1:])
+    assert states.alloc_group_begin(reserve)
+    before, free = states.free_slots(), states.available_size()
+    req = make_req("a")
+    pool.alloc([req])
+    assert states.free_slots() != before
+    pool.undo_alloc()
+    assert (states.free_slots(), states.available_size()) == (before, free)
+    states.alloc_group_end()
+    assert sorted(states.free_slots()) == sorted(before)
+
+
+@pytest.mark.parametrize("track", [None, NORMAL])
+def test_states_that_a_group_took_in_advance_can_be_granted(track):
+    pool = make_pool(3, track=track)
+    assert pool.mamba_allocator.alloc_group_begin(3)
+    req = make_req("a")
+    assert pool.num_missing_states([req]) == 0
+    assert pool.alloc([req]) is not None
+    pool.mamba_allocator.alloc_group_end()
+    assert owned(pool, req) == [1, 2, 3]
