@@ -93,12 +93,14 @@ class SessionAccount:
         toggles = activation.activated()
         own = self._own()
         doubts = {toggle.id: self._doubt(toggle, own) for toggle in toggles}
-        for doubt in filter(None, doubts.values()):
-            terminal.line(doubt, yellow=True)
         # A test whose subtests failed is reported with each of them.
         bodies = (report.nodeid for report in terminal.getreports("failed") if report.when == "call")
         failed = list(dict.fromkeys(bodies))
         num_tests = len(failed) + len(terminal.getreports("passed"))
+        # Where nothing ran, only a target that is nowhere says something.
+        for toggle in toggles:
+            if doubts[toggle.id] and (num_tests or toggle.id in self._missing):
+                terminal.line(doubts[toggle.id], yellow=True)
         if not num_tests:
             terminal.line("No test ran that could notice.", yellow=True)
         elif not failed:

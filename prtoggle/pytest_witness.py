@@ -192,7 +192,8 @@ def _message(report: pytest.TestReport) -> str:
 
 
 def _collect_message(text: str) -> str:
-    """The line of a collection error that says what it is."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    telling = [line[1:] for line in lines if line.startswith("E ")]
-    return (telling or lines or ["it could not be collected"])[0].strip()[:_MESSAGE_LENGTH]
+    """The line of a collection error that says what it is, or all where that announces what follows."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line[1:].strip() for line in lines if line.startswith("E ")] or lines
+    headline = telling[0] if telling else "it could not be collected"
+    return (" ".join(telling) if headline.endswith(":") else headline)[:_MESSAGE_LENGTH]

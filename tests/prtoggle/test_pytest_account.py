@@ -141,3 +141,15 @@ def test_a_test_is_counted_once_however_many_of_its_subtests_fail(session: Sessi
     listed = "1 of 2 tests notices that 1 is reverted:\n  test_it.py::test_it\n"
     assert listed in done.stdout
     assert done.stdout.split(listed)[1].count("  test_it.py::test_it") == 0
+
+
+@pytest.mark.parametrize("arguments", [("--collect-only",), ("-k", "nothing")])
+def test_where_no_test_ran_nothing_is_said_of_what_they_reach(
+    session: Session, arguments: tuple[str, ...]
+) -> None:
+    session.write({"test_it.py": PASSES})
+
+    done = session.pytest("--prtoggle=1", *arguments)
+
+    assert "No test ran that could notice." in done.stdout
+    assert "never" not in done.stdout

@@ -86,6 +86,21 @@ def test_what_ends_a_process_is_named_and_costs_the_other_guards_nothing(project
     assert [test.kind for test in done.parts[entries[-2]].tests] == ["passed"]
 
 
+def test_what_an_announcement_announces_is_told_too(project: Project) -> None:
+    """Two guards of one name in folders that are no packages: pytest's first line alone helps nobody."""
+    guards = ("one/test_same.py", "two/test_same.py")
+    project.write(dict.fromkeys(guards, "def test_it():\n    pass\n"))
+    entries = [entry_of(guard, project.root) for guard in guards]
+
+    done = run_round(runner_of(project), entries)
+
+    [first, second] = (done.parts[entry] for entry in entries)
+    assert first.trouble == ""
+    [told] = [test.message for test in second.tests]
+    assert told.startswith("import file mismatch: imported module 'test_same'")
+    assert told.endswith("use a unique basename for your test file modules")
+
+
 def test_a_conftest_that_fails_costs_the_guards_in_its_folder_only(project: Project) -> None:
     project.write(
         {
