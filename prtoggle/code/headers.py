@@ -61,7 +61,10 @@ def definition(basis: Basis, tree: ast.Module) -> FunctionNode:
 
 
 def reaches_header(basis: Basis, splices: Sequence[Splice]) -> bool:
-    """Whether a splice lies in front of the first line of the running text that has an instruction."""
+    """Whether a splice may lie in the header: no line between the first and its own has an instruction.
+
+    A line that has one may hold the end of the header, too (`def f(x, k=1): return k` below a decorator).
+    """
     if not splices:
         return False
     if basis.code.co_name == "<lambda>":
@@ -71,7 +74,7 @@ def reaches_header(basis: Basis, splices: Sequence[Splice]) -> bool:
     text = apply_splices(basis.region.text, basis.splices) if basis.splices else basis.region.text
     first = basis.code.co_firstlineno
     edited = first + text.count("\n", 0, splices[0].start)
-    return not any(line is not None and first < line <= edited for _, _, line in basis.code.co_lines())
+    return not any(line is not None and first < line < edited for _, _, line in basis.code.co_lines())
 
 
 def header_extras(basis: Basis, edited: str) -> Extras:

@@ -260,6 +260,22 @@ KINDS = {
         "def f(x: int = 3) -> int:\n    return x\n", "f", "def f(x: int = 3) -> int:", "def f(x: str = 'a') -> int:",
         "(f(), f.__annotations__)", (3, {"x": int, "return": int}), ("a", {"x": str, "return": int}),
     ),
+    "default on the line of the body, below a decorator": Kind(
+        "def deco(fn):\n    return fn\n@deco\ndef f(x, k=1): return x + k\n",
+        "f", "def f(x, k=1): return x + k", "def f(x, k=5): return x + k", "f(1)", 2, 6,
+    ),
+    "default of a class method in one line": Kind(
+        "class C:\n    @classmethod\n    def m(cls, *, k=1): return k\n",
+        "C.m", "def m(cls, *, k=1): return k", "def m(cls, *, k=2): return k", "C.m()", 1, 2,
+    ),
+    "annotation on the line of the body": Kind(
+        "def deco(fn):\n    return fn\n@deco\ndef f(x: int): return x\n", "f", "def f(x: int): return x",
+        "def f(x: str): return x", "f.__annotations__", {"x": int}, {"x": str},
+    ),
+    "a header whose last line begins the body": Kind(
+        "def f(\n    x,\n    k=1,\n    *, z=3): return (x,\n    k, z)\n",
+        "f", "*, z=3): return (x,", "*, z=4): return (x,", "f(0)", (0, 1, 3), (0, 1, 4),
+    ),
     "global statement": Kind(
         "N = 0\ndef f():\n    global N\n    N += 1\n    return N\ndef call():\n    global N\n    N = 0\n    return f()\n",
         "f", "N += 1", "N += 2", "call()", 1, 2,
@@ -352,3 +368,16 @@ def test_a_live_function_becomes_a_generator_where_python_allows_it(modules: Mod
             assert next(module.f()) == 1
 
     assert module.f() == [1]
+
+
+def test_the_default_of_a_closure_in_one_line_is_exchanged_live(modules: Modules) -> None:
+    module = modules.load(
+        "import functools\ndef make(n):\n    @functools.cache\n    def f(x, k=1): return x + k + n\n    return f\n"
+        "g = make(3)\n"
+    )
+    edit = ("def f(x, k=1): return x + k + n", "def f(x, k=5): return x + k + n")
+
+    with prtoggle.reverted(make_toggle(f"{module.__name__}.g", edit)):
+        assert module.g(1) == 9
+
+    assert module.g(1) == 5
