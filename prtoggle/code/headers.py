@@ -61,20 +61,33 @@ def definition(basis: Basis, tree: ast.Module) -> FunctionNode:
 
 
 def reaches_header(basis: Basis, splices: Sequence[Splice]) -> bool:
-    """Whether a splice may lie in the header: no line between the first and its own has an instruction.
-
-    A line that has one may hold the end of the header, too (`def f(x, k=1): return k` below a decorator).
-    """
+    """Whether a splice may lie in the header: no instruction of the running text stands before its line."""
     if not splices:
         return False
-    if basis.code.co_name == "<lambda>":
+    code = basis.code
+    if code.co_name == "<lambda>":
         # Its statement may hold more, before it and after it.
         return True
     # The lines of a function that was born edited are those of its edited text.
     text = apply_splices(basis.region.text, basis.splices) if basis.splices else basis.region.text
-    first = basis.code.co_firstlineno
-    edited = first + text.count("\n", 0, splices[0].start)
-    return not any(line is not None and first < line < edited for _, _, line in basis.code.co_lines())
+    start = splices[0].start
+    edited = code.co_firstlineno + text.count("\n", 0, start)
+    lines = [
+        line for _, _, line in code.co_lines() if line is not None and code.co_firstlineno < line <= edited
+    ]
+    if not lines or min(lines) < edited:
+        return not lines
+    line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
+    return ends_a_header(code, edited, line)
+
+
+def ends_a_header(code: CodeType, number: int, line: str) -> bool:
+    """Whether the header may end in this line, in front of its first instruction: `def f(k=1): return k`."""
+    columns = [column for first, _, column, _ in code.co_positions() if first == number]
+    if not columns or None in columns:
+        return True
+    # Columns count bytes, of which no character has less than one: too much is looked at, never too little.
+    return ":" in line[: min(column for column in columns if column is not None)]
 
 
 def header_extras(basis: Basis, edited: str) -> Extras:
