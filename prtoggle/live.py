@@ -5,6 +5,7 @@ Nothing is called, bound or evaluated on the way: attributes are read from `__di
 
 from __future__ import annotations
 
+import enum
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -68,6 +69,25 @@ def _as_owner(found: Attribute, name: str, target: str) -> type:
     )
 
 
+def has_made_members(owner: object, name: str) -> bool:
+    """Whether an enumeration runs its method `name` for its members only, all of which there are already."""
+    if not isinstance(owner, enum.EnumMeta):
+        return False
+    if name == "__new__":
+        # The one that stands there now is the enumeration's own, which looks members up.
+        return True
+    return name in ("__init__", "_generate_next_value_") and _has_members(owner)
+
+
+def _has_members(owner: type) -> bool:
+    if not isinstance(owner, enum.EnumMeta):
+        return False
+    derived: list[type] = type.__subclasses__(owner)
+    # What a function makes, it makes anew with each call.
+    lasting = [kind for kind in derived if "<locals>" not in kind.__qualname__]
+    return bool(owner.__members__) or any(map(_has_members, lasting))
+
+
 def still_leads(trail: Trail) -> bool:
     """Whether every look-up on the way still gives what it gave."""
     return all(namespace.get(name) is value for namespace, name, value in trail)
@@ -87,10 +107,9 @@ def code_qualname(qualname: str) -> str:
 
 def _own_attribute(owner: ModuleType | type, name: str, target: str, trail: Trail) -> Attribute:
     namespace = vars(owner)
-    if name == "__new__" and type(owner).__module__ == "enum":
-        # The one that stands there now is the enumeration's own, which looks members up.
+    if has_made_members(owner, name):
         raise UnsupportedTargetError(
-            f"{target}: __new__ of an enumeration makes its members when the class is created, and never "
+            f"{target}: {name} of an enumeration makes its members when the class is created, and never "
             f"again; {_EARLY}",
             target=target,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prtoggle.errors import EditError
@@ -47,8 +48,8 @@ class Evaluator:
     def value(self, expression: ast.expr) -> object:
         """The value of one expression. Raises EditError with the expression's own error."""
         try:
-            *_, owner = ("", *self.function.__code__.co_qualname.split(".")[:-1])
-            if owner not in ("", "<locals>") and any(map(_is_private, ast.walk(expression))):
+            owner = mangling_class(self.function.__code__)
+            if owner and any(map(_is_private, ast.walk(expression))):
                 return self._value_in_class(owner, expression)
             code = compile(ast.Expression(expression), "<prtoggle default>", "eval", self._flags, True)
             return eval(code, self.function.__globals__, self._locals)  # noqa: S307  # the edit's own text, as a def would run it
@@ -85,6 +86,31 @@ def _is_private(node: ast.AST) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
+def mangling_class(code: CodeType) -> str:
+    """The innermost class around a function, whose name goes into private names there; "" for none."""
+    names = code.co_qualname.split(".")
+    around = [name for name, next_name in pairwise(names) if "<locals>" not in (name, next_name)]
+    return around[-1].lstrip("_") if around else ""
+
+
+def _mangle(node: FunctionNode, owner: str) -> None:
+    """Give private parameters the names that the code, its keyword defaults and annotations have."""
+    for parameter in _parameters(node.args):
+        if owner and parameter.arg.startswith("__") and not parameter.arg.endswith("__"):
+            parameter.arg = f"_{owner}{parameter.arg}"
+
+
+def _parameters(arguments: ast.arguments) -> list[ast.arg]:
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        arguments.vararg,
+        *arguments.kwonlyargs,
+        arguments.kwarg,
+    ]
+    return [parameter for parameter in every if parameter is not None]
+
+
 def edited_extras(
     current: Extras,
     code: CodeType,
@@ -97,6 +123,8 @@ def edited_extras(
     `current` and `code` are what the function with the text `old` carries. Annotations are None when the edit
     changes none.
     """
+    for node in (old, new):
+        _mangle(node, mangling_class(code))
     live = _live_defaults(current, code)
     before, after = _default_expressions(old.args), _default_expressions(new.args)
 
@@ -129,15 +157,7 @@ def _changed_annotations(old: FunctionNode, new: FunctionNode) -> set[str] | Non
 
 
 def _annotation_expressions(node: FunctionNode) -> dict[str, ast.expr]:
-    arguments = node.args
-    every = [
-        *arguments.posonlyargs,
-        *arguments.args,
-        arguments.vararg,
-        *arguments.kwonlyargs,
-        arguments.kwarg,
-    ]
-    found = {arg.arg: arg.annotation for arg in every if arg is not None and arg.annotation is not None}
+    found = {arg.arg: arg.annotation for arg in _parameters(node.args) if arg.annotation is not None}
     returns = None if isinstance(node, ast.Lambda) else node.returns
     return found if returns is None else {**found, "return": returns}
 

@@ -10,7 +10,7 @@ from prtoggle.code.quiet import parse
 from prtoggle.definitions import bound_in, bound_names
 from prtoggle.errors import PrToggleError, RestoreError
 from prtoggle.installers.value import plan_edited
-from prtoggle.live import find_attribute
+from prtoggle.live import find_attribute, has_made_members
 from prtoggle.peeling import functions_behind
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def _sites(birth: Birth, unit: Unit, births: Births, maker: SiteMaker) -> list[S
                 target=target,
             )
         return []
+    _refuse_members(birth, unit)
     try:
         made = maker.born_sites(birth, unit)
     except RestoreError:
@@ -64,6 +65,25 @@ def _sites(birth: Birth, unit: Unit, births: Births, maker: SiteMaker) -> list[S
     if not made and [other.qualname for other in birth.units].count(unit.qualname) == 1:
         _refuse_exchanged(birth, unit, births)
     return made
+
+
+def _refuse_members(birth: Birth, unit: Unit) -> None:
+    """Raise RestoreError when the unit has made the members of an enumeration, which nothing makes anew."""
+    module, (owner, _, name) = sys.modules.get(birth.name), unit.qualname.rpartition(".")
+    if module is None or not owner:
+        return
+    target = f"{birth.name}.{unit.qualname}"
+    try:
+        made = has_made_members(find_attribute(module, owner, target).raw, name)
+    except PrToggleError:
+        # The name is gone, and whoever holds the class is found by its code.
+        return
+    if made:
+        raise RestoreError(
+            f"{target} made the members of {owner} when {birth.name} was loaded, and they cannot be put "
+            "back; end the process, or leave the toggle on",
+            target=target,
+        )
 
 
 def _refuse_exchanged(birth: Birth, unit: Unit, births: Births) -> None:

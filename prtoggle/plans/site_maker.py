@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -101,10 +102,7 @@ class SiteMaker:
             )
         function = found.function
         merged = unit.merged()
-        # A probed form stands for the plain one; a decorator may have replaced the code by a copy of its own.
-        forms = forms_of(unit.code) if unit.code is not None else ()
-        given = any(function.__code__ is form for form in forms)
-        code = unit.plain if given and unit.plain is not None else function.__code__
+        code = _plain_of(function.__code__, unit)
         region = find_region(
             code,
             function.__globals__,
@@ -150,6 +148,19 @@ def _refuse_inner(code: CodeType, target: str, birth: Birth, unit: Unit) -> None
             f"{ids} in it; restore that first, or arm both before the module is loaded",
             target=target,
         )
+
+
+def _plain_of(code: CodeType, unit: Unit) -> CodeType:
+    """The code that a probed form stands for; a copy that a decorator such as types.coroutine made, too."""
+    if unit.code is None or unit.plain is None:
+        return code
+    flag = code.co_flags & inspect.CO_ITERABLE_COROUTINE
+    for form in forms_of(unit.code):
+        if code is form:
+            return unit.plain
+        if flag and code == form.replace(co_flags=form.co_flags | flag):
+            return unit.plain.replace(co_flags=unit.plain.co_flags | flag)
+    return code
 
 
 def running_functions(unit: Unit) -> list[FunctionType]:

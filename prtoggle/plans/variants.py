@@ -51,8 +51,10 @@ def build(
     edited = apply_splices(region.text, splices)
     name = new_name(basis.target, toggle_ids) if splices else region.path
     code = _compiled(basis, region.framed(edited), name, toggle_ids)
+    dropped: list[str] = []
     if code.co_freevars != basis.code.co_freevars:
-        code = _with_cells(basis, edited, code, name)
+        dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
+        code = _with_cells(basis, edited, code, name, dropped)
     _refuse_other_kind(basis, code)
     if splices:
         # The fixed code is what it was, whatever names are there at the moment.
@@ -65,7 +67,7 @@ def build(
         ids = tuple(toggle_ids)
         publish(VirtualFile(name, region.path, ids, region.lines, region.start, region.end, lines), code)
     spots = _spots(region, splices) if observer is not None else ()
-    probed = _probed(basis, edited, code, spots, observer) if observer is not None else None
+    probed = _probed(basis, edited, code, dropped, spots, observer) if observer is not None else None
     return Variant(basis.target, code, probed, *extras, lines, spots)
 
 
@@ -94,7 +96,7 @@ def _names(toggle_ids: Sequence[str]) -> str:
     return f"toggle {' + '.join(toggle_ids)}"
 
 
-def _with_cells(basis: Basis, edited: str, code: CodeType, name: str) -> CodeType:
+def _with_cells(basis: Basis, edited: str, code: CodeType, name: str, dropped: Sequence[str]) -> CodeType:
     """The edited function with exactly the cells that the live one has, in their order."""
     added = [free for free in code.co_freevars if free not in basis.code.co_freevars]
     if added:
@@ -104,7 +106,6 @@ def _with_cells(basis: Basis, edited: str, code: CodeType, name: str) -> CodeTyp
             f"function has no cell; {AT_LOAD}",
             target=basis.target,
         )
-    dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
     tree = parse(basis.region.framed(edited))
     _mention(basis, tree, dropped)
     kept = _compiled(basis, tree, name, ())
@@ -164,13 +165,18 @@ def _spots(region: Region, splices: Sequence[Splice]) -> tuple[Spot, ...]:
 
 
 def _probed(
-    basis: Basis, edited: str, code: CodeType, spots: Sequence[Spot], observer: Observer
+    basis: Basis,
+    edited: str,
+    code: CodeType,
+    dropped: Sequence[str],
+    spots: Sequence[Spot],
+    observer: Observer,
 ) -> CodeType | None:
+    """The form that tells when an edited statement is reached; None where the code itself can be watched."""
     installed = None
     if spots and observer.needs_probes(spots):
         region = basis.region
         tree = parse(region.framed(edited))
-        dropped = [free for free in basis.code.co_freevars if free not in code.co_freevars]
         if dropped:
             _mention(basis, tree, dropped)
         back = -region.frame.shift

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import prtoggle
+from prtoggle import engine, reach
 from tests.prtoggle.made_modules import Modules, modules
 from tests.prtoggle.toggle_making import make_toggle
 
@@ -276,6 +277,24 @@ KINDS = {
         "def f(\n    x,\n    k=1,\n    *, z=3): return (x,\n    k, z)\n",
         "f", "*, z=3): return (x,", "*, z=4): return (x,", "f(0)", (0, 1, 3), (0, 1, 4),
     ),
+    "a cell that is no longer used": Kind(
+        "def make(k, n):\n    def g(x):\n        x += k\n        return x * n\n    return g\n",
+        "make.<locals>.g", "x += k", "", "make(1, 2)(3)", 8, 6,
+    ),
+    "default of a private parameter": Kind(
+        "class C:\n    def __m(self, __x=5, *, __y=1):\n        return __x + __y\n    def call(self):\n"
+        "        return self.__m()\n",
+        "C.__m", "def __m(self, __x=5, *, __y=1):", "def __m(self, __x=6, *, __y=1):", "C().call()", 6, 7,
+    ),
+    "keyword default of a private parameter, in a method's function": Kind(
+        "class _C:\n    def m(self):\n        def g(*, __y=1):\n            return __y\n        return g\n"
+        "",
+        "_C.m.<locals>.g", "def g(*, __y=1):", "def g(*, __y=2):", "_C().m()()", 1, 2,
+    ),
+    "annotation of a private parameter": Kind(
+        "class C:\n    def m(self, __x: int):\n        return __x\n", "C.m", "def m(self, __x: int):",
+        "def m(self, __x: str):", "C.m.__annotations__", {"_C__x": int}, {"_C__x": str},
+    ),
     "global statement": Kind(
         "N = 0\ndef f():\n    global N\n    N += 1\n    return N\ndef call():\n    global N\n    N = 0\n    return f()\n",
         "f", "N += 1", "N += 2", "call()", 1, 2,
@@ -303,6 +322,30 @@ class TestKind:
         handle = prtoggle.revert(
             make_toggle(f"{module.__name__}.{kind.target}", (kind.match, kind.replacement))
         )
+
+        assert value(module, kind.call) == kind.reverted
+        handle.restore()
+        assert value(module, kind.call) == kind.fixed
+
+    def test_observed_live(self, modules: Modules, kind: Kind) -> None:
+        """As the pytest plugin and `prtoggle run` do it, which listen for the edited statement."""
+        module = modules.load(kind.text)
+        toggle = make_toggle(f"{module.__name__}.{kind.target}", (kind.match, kind.replacement))
+        reach.restart()
+        handle = engine.revert([toggle], observe=True)
+
+        assert value(module, kind.call) == kind.reverted
+        handle.restore()
+        assert value(module, kind.call) == kind.fixed
+        with prtoggle.reverted(toggle):
+            assert value(module, kind.call) == kind.reverted
+
+    def test_observed_at_load(self, modules: Modules, kind: Kind) -> None:
+        name = modules.write(kind.text)
+        toggle = make_toggle(f"{name}.{kind.target}", (kind.match, kind.replacement))
+        reach.restart()
+        handle = engine.revert([toggle], observe=True)
+        module = importlib.import_module(name)
 
         assert value(module, kind.call) == kind.reverted
         handle.restore()
@@ -370,14 +413,30 @@ def test_a_live_function_becomes_a_generator_where_python_allows_it(modules: Mod
     assert module.f() == [1]
 
 
-def test_the_default_of_a_closure_in_one_line_is_exchanged_live(modules: Modules) -> None:
+@pytest.mark.parametrize("observe", [False, True])
+@pytest.mark.parametrize(
+    ("made", "match", "replacement", "fixed", "reverted"),
+    [
+        ("    @functools.cache\n    def g(x, k=1): return x + k + n\n", "def g(x, k=1): return x + k + n",
+         "def g(x, k=5): return x + k + n", 5, 9),
+        ("    def g(x):\n        x += n\n        return x * len(str(make))\n", "x += n", "x += 9", 4, 10),
+        ("    def g(x):\n        x += n\n        return x\n", "x += n", "", 4, 1),
+    ],
+    ids=["default in one line", "cell no longer used", "no cell used"],
+)  # fmt: skip
+def test_a_closure_that_exists_is_exchanged_live(
+    modules: Modules, made: str, match: str, replacement: str, fixed: int, reverted: int, observe: bool
+) -> None:
     module = modules.load(
-        "import functools\ndef make(n):\n    @functools.cache\n    def f(x, k=1): return x + k + n\n    return f\n"
-        "g = make(3)\n"
+        f"import functools\ndef len(x): return 1\ndef make(n):\n{made}    return g\nheld = make(3)\n"
     )
-    edit = ("def f(x, k=1): return x + k + n", "def f(x, k=5): return x + k + n")
+    toggle = make_toggle(f"{module.__name__}.held", (match, replacement))
 
-    with prtoggle.reverted(make_toggle(f"{module.__name__}.g", edit)):
-        assert module.g(1) == 9
+    reach.restart()
+    handle = engine.revert([toggle], observe=observe)
+    assert module.held(1) == reverted
+    handle.restore()
 
-    assert module.g(1) == 5
+    assert module.held(1) == fixed
+    with prtoggle.reverted(toggle):
+        assert module.held(1) == reverted

@@ -52,6 +52,8 @@ CASES = {
     "metaclass __new__": ('class M(type):\n    def __new__(m, n, b, ns):\n        ns["t"] = 1\n        return super().__new__(m, n, b, ns)\ndef probe():\n    class X(metaclass=M): pass\n    return X.t\n', "M.__new__", 'ns["t"] = 1', 'ns["t"] = 2'),
     "enum method": ("import enum\nclass E(enum.Enum):\n    A = 1\n    def f(self):\n        return self.value + 1\ndef probe(): return E.A.f()\n", "E.f", "return self.value + 1", "return self.value + 5"),
     "enum _generate_next_value_": ('import enum\nclass E(enum.Enum):\n    def _generate_next_value_(name, start, count, last):\n        return name\n    A = enum.auto()\ndef probe(): return E._generate_next_value_("x", 1, 1, [])\n', "E._generate_next_value_", "return name", "return name * 2"),
+    "enum __init__": ("import enum\nclass E(enum.Enum):\n    A = 1\n    def __init__(self, v):\n        self.w = v + 1\ndef probe(): return E.A.w\n", "E.__init__", "self.w = v + 1", "self.w = v + 5"),
+    "enum __init__ of a base": ("import enum\nclass B(enum.Enum):\n    def __init__(self, v):\n        self.w = v + 1\ndef probe():\n    class E(B): A = 1\n    return E.A.w\n", "B.__init__", "self.w = v + 1", "self.w = v + 5"),
     "enum __new__": ("import enum\nclass E(enum.Enum):\n    def __new__(cls, v):\n        o = object.__new__(cls)\n        o._value_ = v + 1\n        return o\n    A = 1\ndef probe(): return E.A.value\n", "E.__new__", "o._value_ = v + 1", "o._value_ = v + 5"),
     "enum _missing_": ("import enum\nclass E(enum.Enum):\n    A = 1\n    @classmethod\n    def _missing_(cls, v):\n        return cls.A\ndef probe():\n    try: return E(7)\n    except ValueError: return None\n", "E._missing_", "return cls.A", "return None"),
     "NamedTuple method": ("import typing\nclass N(typing.NamedTuple):\n    x: int = 1\n    def f(self):\n        return self.x + 1\ndef probe(): return N().f()\n", "N.f", "return self.x + 1", "return self.x + 5"),
@@ -233,6 +235,8 @@ REFUSED = {
         "other lambda of statement": "the edit changes more than the lambda",
         "lambda in call arg changed": "the edit changes more than the lambda",
         "enum __new__": "__new__ of an enumeration makes its members when the class is created",
+        "enum __init__": "__init__ of an enumeration makes its members when the class is created",
+        "enum _generate_next_value_": "_generate_next_value_ of an enumeration makes its members when the class",
         "dataclass field factory lambda": "is a field of the dataclass C",
         "dataclass default": "it is the default of a field",
         "dataclass body edit": "stands in no function",
@@ -273,6 +277,9 @@ REFUSED = {
 }
 #: Where the edit is of a statement that runs while the module loads: `restore` says that it cannot undo it.
 NOT_RESTORED = {
+    "enum __new__",
+    "enum __init__",
+    "enum _generate_next_value_",
     "property lambda fget",
     "property lambdas fset",
     "dataclass field factory lambda",
@@ -298,10 +305,6 @@ NOT_RESTORED = {
     "lambda in call arg changed",
     "other lambda of statement",
 }
-#: What the reverted code made while it was loaded stays, as docs/limitations.md says.
-MADE_AT_LOAD = {"enum __new__"}
-
-
 #: Python 3.13 no longer lets a function become one of another kind.
 OTHER_KIND = {"yield added", "yield removed", "async added"}
 if sys.version_info >= (3, 13):
@@ -356,6 +359,6 @@ def test_an_edit(world: World, name: str) -> None:
         after = edited
     else:
         handle.restore()
-        after = edited if world.moment == AT_LOAD and name in MADE_AT_LOAD else fixed
+        after = fixed
 
     assert (during, _answer(module)) == (edited, after)
