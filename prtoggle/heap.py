@@ -1,7 +1,8 @@
 """What no name leads to, found on the heap: other functions of one definition, and caches around a function.
 
 A search of the heap takes milliseconds, so reference counts are asked first: a function that only its module
-or class holds, and code that only one function runs, need no search. Counting too much costs time only.
+or class holds, and code that only one function runs, need no search. Counting too much costs time only. What
+a decorator of the program's keeps is not counted but searched for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gc
 import sys
 import weakref
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prtoggle.live import find_attribute
 from prtoggle.peeling import peel
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from prtoggle.peeling import Peeled
 
 LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
-# How far and wide caches are looked for: a decorator takes three steps (cell, closure, function).
+# How far caches are looked for: a decorator takes three steps (cell, closure, function).
 _MAX_STEPS: Final = 16
-_MAX_HELD: Final = 1000
+# Of how many objects the holders are asked for one by one: each costs a comparison a reference.
+_FEW: Final = 16
+# Descriptors that hold their function once, and that nothing else is made of.
+_BUILT_IN: Final = (staticmethod, classmethod, property)
 _ENDS: Final = (type, ModuleType, FrameType, GeneratorType)
 
 
@@ -33,7 +37,7 @@ def twins(function: FunctionType, ours: int = 0) -> list[FunctionType]:
 
     `ours` is how many references to the code we hold ourselves.
     """
-    if sys.getrefcount(function.__code__) <= _counts()[0] + ours:
+    if sys.getrefcount(function.__code__) <= _counts("").code + ours:
         return []
     code = function.__code__
     return [
@@ -81,18 +85,35 @@ def keeps_families(holder: object) -> bool:
 
 
 def is_shared(found: Peeled) -> bool:
-    """Whether anybody but its module or class holds the function; to be asked right after it was found."""
-    return sys.getrefcount(found.function) > _counts()[1]
+    """Whether anybody but its module or class may hold the function; to be asked right after it was found."""
+    holders = found.holders
+    if not holders:
+        return sys.getrefcount(found.function) > _counts("").function
+    kind = type(holders[0])
+    if len(holders) > 1 or kind not in _BUILT_IN:
+        return True
+    counts = _counts(f"@{kind.__name__}\n")
+    return sys.getrefcount(found.function) > counts.function or sys.getrefcount(holders[0]) > counts.holder
+
+
+class _Counts(NamedTuple):
+    """References to a function that was found just now and nobody shares; to its code and its descriptor."""
+
+    code: int
+    function: int
+    holder: int
 
 
 @functools.cache
-def _counts() -> tuple[int, int]:
-    """The counts of the code and the function for a function that was found just now, and nobody shares."""
+def _counts(decorator: str) -> _Counts:
     module = ModuleType("prtoggle_sample")
-    exec("def sample(): pass", vars(module))  # noqa: S102  # code that no enclosing code holds
+    # No enclosing code holds the function's.
+    exec(f"{decorator}def sample(): pass", vars(module))  # noqa: S102
     attribute = find_attribute(module, "sample", "sample")
     found = peel(attribute.raw, "sample", "sample")[0]
-    return sys.getrefcount(found.function.__code__), sys.getrefcount(found.function)
+    holders = found.holders
+    holder = sys.getrefcount(holders[0]) if holders else 0
+    return _Counts(sys.getrefcount(found.function.__code__), sys.getrefcount(found.function), holder)
 
 
 def caches_around(functions: Sequence[FunctionType]) -> list[functools._lru_cache_wrapper[object]]:
@@ -101,14 +122,22 @@ def caches_around(functions: Sequence[FunctionType]) -> list[functools._lru_cach
     level: list[object] = list(functions)
     seen = {id(item) for item in level} | {id(functions)}
     for _ in range(_MAX_STEPS):
-        if not level or len(seen) > _MAX_HELD:
+        if not level:
             break
         seen.add(id(level))
-        around = [item for item in gc.get_referrers(*level) if id(item) not in seen and _leads_on(item)]
+        around = [item for item in _referrers(level) if id(item) not in seen and _leads_on(item)]
         seen.update(map(id, around))
         found += [item for item in around if isinstance(item, LRU_CACHE)]
         level = around
     return found
+
+
+def _referrers(objects: Sequence[object]) -> list[object]:
+    """Everything that refers to one of the objects."""
+    if len(objects) <= _FEW:
+        return gc.get_referrers(*objects)
+    wanted = set(map(id, objects))
+    return [item for item in gc.get_objects() if not wanted.isdisjoint(map(id, gc.get_referents(item)))]
 
 
 def _leads_on(item: object) -> bool:

@@ -80,9 +80,9 @@ def has_made_members(owner: object, name: str) -> bool:
 
 
 def _has_members(owner: type) -> bool:
+    derived: list[type] = type.__subclasses__(owner)
     if not isinstance(owner, enum.EnumMeta):
         return False
-    derived: list[type] = type.__subclasses__(owner)
     # What a function makes, it makes anew with each call.
     lasting = [kind for kind in derived if "<locals>" not in kind.__qualname__]
     return bool(owner.__members__) or any(map(_has_members, lasting))

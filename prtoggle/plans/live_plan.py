@@ -90,10 +90,16 @@ class LivePlanner:
         # A site refers to the code that it found twice: from its basis, and from the version to come back to.
         family = self._sites.families.of(function, 2 if self._sites.knows(function) else 0)
         every = [found, *(Peeled(other, ()) for other in family[1:])]
-        if (shared or family[1:]) and not self._sites.knows(function):
-            caches = tuple(caches_around(family))
-            every = [Peeled(peeled.function, (*peeled.holders, *caches)) for peeled in every]
+        if shared or family[1:]:
+            every = self._with_caches(every)
         return [self._edited(wanted, peeled, attribute, nested=nested) for peeled in every]
+
+    def _with_caches(self, every: Sequence[Peeled]) -> list[Peeled]:
+        """The functions, held by the caches around them, too; those that are known have theirs already."""
+        if self._sites.knows(every[0].function):
+            return list(every)
+        caches = tuple(caches_around([peeled.function for peeled in every]))
+        return [Peeled(peeled.function, (*peeled.holders, *caches)) for peeled in every]
 
     def _edited(self, wanted: Wanted, found: Peeled, attribute: Attribute, *, nested: bool) -> Edited:
         site = self._sites.site_of(found, attribute, wanted.target, str(wanted.resolved.file))
@@ -111,7 +117,8 @@ class LivePlanner:
             qualname = code_qualname(wanted.resolved.qualname)
             found = search_process(wanted.module, qualname, None, raw, wanted.target)
             if found:
-                return [self._edited(wanted, peeled, attribute, nested=False) for peeled in found], None
+                every = self._with_caches(found)
+                return [self._edited(wanted, peeled, attribute, nested=False) for peeled in every], None
         assignments = [node for node in nodes if node.kind == "assignment"]
         if assignments:
             # It may stand below a definition of that name.
@@ -173,7 +180,8 @@ class LivePlanner:
             except MatchError as error:
                 failed = failed or error
                 continue
-            site = self._sites.site_of(found, attribute, wanted.target, source.path, extent)
+            [held] = self._with_caches([found])
+            site = self._sites.site_of(held, attribute, wanted.target, source.path, extent)
             return Edited(site, attribute.trail, within(site.basis.region, source, splices, wanted.target))
         if failed is not None:
             raise failed
@@ -202,17 +210,17 @@ class LivePlanner:
         target = f"{module.__name__}.{qualname}"
         attribute = find_attribute(module, qualname, target)
         name = code_qualname(qualname)
-        raw = attribute.raw
-        by_name = [found for found in peel(raw, name, target) if self._is_at(found, module, line)][:1]
-        every = by_name or [
-            found
-            for found in search_process(module, name, line, raw, target)
-            if self._is_at(found, module, line)
-        ]
-        if not every and peel(raw, name, target):
-            raise not_held(wanted.target, qualname, line)
+        every = [found for found in peel(attribute.raw, name, target) if self._is_at(found, module, line)][:1]
+        if every and is_shared(every[0]):
+            every = self._with_caches(every)
         if not every:
-            raise not_editable(attribute, module, wanted.target)
+            hidden = search_process(module, name, line, attribute.raw, target)
+            every = [found for found in hidden if self._is_at(found, module, line)]
+            if not every and peel(attribute.raw, name, target):
+                raise not_held(wanted.target, qualname, line)
+            if not every:
+                raise not_editable(attribute, module, wanted.target)
+            every = self._with_caches(every)
         sites = [self._sites.site_of(found, attribute, target, source.path) for found in every]
         return [
             Edited(site, attribute.trail, within(site.basis.region, source, splices, wanted.target))
