@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from prtoggle.applies_to import applies, installed_version, why_no_version
+from prtoggle.bindings import Fate, exported_names, of_module
+from prtoggle.definitions import imported_module
 from prtoggle.edits import compilable_module, plan_patch, read_source
 from prtoggle.errors import (
     AlreadyRevertedError,
@@ -21,7 +24,7 @@ from prtoggle.errors import (
     UnsupportedTargetError,
 )
 from prtoggle.missing import missing_target
-from prtoggle.rebinding import rebound_at
+from prtoggle.rebinding import may_be_rebound_at, rebound_at
 from prtoggle.target import find_module, locate, refuse_main, split_name, split_target
 
 if TYPE_CHECKING:
@@ -73,6 +76,8 @@ class PatchCheck:
     lines: tuple[int, ...] = ()
     message: str = ""
     notes: tuple[str, ...] = ()
+    #: What may keep the edits from being in force, which the text alone does not decide.
+    cautions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,36 @@ class SourceCache:
             self._read[target.file] = (source, tree)
         return self._read[target.file]
 
+    def brings(self, target: ResolvedTarget, node: ast.Import | ast.ImportFrom, name: str) -> bool | None:
+        """Whether an import of the target's module binds the name; None where the text does not tell."""
+        module = name
+        if isinstance(node, ast.ImportFrom):
+            module = imported_module(node, target.module, is_package=target.is_package)
+        try:
+            found = self.resolve(module)
+            _, tree = self.get(found)
+        except TargetModuleError:
+            # A tree that is not installed does not say what it is installed beside.
+            return False if self.installed else None
+        except (PrToggleError, OSError):
+            return None
+        if found.qualname:
+            # A module that another one holds as an attribute: os.path.
+            return None
+        if isinstance(node, ast.Import):
+            return True
+        starred = any(alias.name == "*" for alias in node.names)
+        if starred and (exported := exported_names(tree)) is not None:
+            return name in exported
+        known = of_module(tree, name, lambda inner, wanted: self._brings_again(found, target, inner, wanted))
+        return {Fate.GONE: True, Fate.KEPT: False if starred else None}.get(known)
+
+    def _brings_again(
+        self, found: ResolvedTarget, target: ResolvedTarget, node: ast.Import | ast.ImportFrom, name: str
+    ) -> bool | None:
+        """One star import further; modules that import each other end it."""
+        return None if found.file == target.file else self.brings(found, node, name)
+
 
 def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceCache) -> ToggleCheck:
     """Whether every patch of the toggle has its place, and all together leave valid modules.
@@ -147,10 +182,11 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
             if patch.changes_source:
                 target = cache.resolve(patch.target)
                 splices = plan_patch(*cache.get(target), target, patch, toggle.id)
-                _refuse_rebound(target, patch, *cache.get(target), splices)
+                caution = _refuse_rebound(target, patch, cache, splices)
                 planned.setdefault(target.file, []).extend(splices)
                 targets.setdefault(target.file, target)
-                patches.append(_fine(patch, target, cache.get(target)[0], splices))
+                fine = _fine(patch, target, cache.get(target)[0], splices)
+                patches.append(replace(fine, cautions=(caution,) if caution else ()))
             else:
                 patches.append(_check_object(patch, cache))
         except PrToggleError as error:
@@ -167,16 +203,24 @@ def check_toggle(toggle: Toggle, known_ids: Sequence[str] | None, cache: SourceC
 
 
 def _refuse_rebound(
-    target: ResolvedTarget, patch: Patch, source: ModuleSource, tree: ast.Module, splices: Sequence[Splice]
-) -> None:
-    """Raise TargetError for an edit of a function whose name a later line of the module gives to another."""
-    line = rebound_at(tree, target.qualname, [source.line_of(splice.start) for splice in splices])
+    target: ResolvedTarget, patch: Patch, cache: SourceCache, splices: Sequence[Splice]
+) -> str:
+    """Raise TargetError for an edit of a function whose name a later line of the module gives to another.
+
+    Returns a sentence about a later line that may do so, "" without one.
+    """
+    source, tree = cache.get(target)
+    lines = [source.line_of(splice.start) for splice in splices]
+    brings = partial(cache.brings, target)
+    line = rebound_at(tree, target.qualname, lines, brings)
     if line:
         raise TargetError(
             f"{patch.target}: the edit would not be in force: {target.file}:{line} gives the name to "
             "something else afterwards; edit what is in force, or use wrap: on it",
             target=patch.target,
         )
+    line = may_be_rebound_at(tree, target.qualname, lines, brings)
+    return f"in force only if line {line} does not give the name to something else" if line else ""
 
 
 def _fine(

@@ -174,7 +174,7 @@ def _patch_line(patch: PatchCheck) -> str:
         return _indented(patch.message)
     lines = f":{','.join(map(str, patch.lines))}" if patch.lines else ""
     place = f"{patch.target}  {short_path(patch.file)}{lines}" if patch.file else patch.target
-    return "\n".join(_indented(text) for text in (place, *patch.notes))
+    return "\n".join(_indented(text) for text in (place, *patch.notes, *patch.cautions))
 
 
 def _indented(text: str) -> str:
@@ -200,7 +200,7 @@ def _entry(judged: Judged) -> dict[str, Any]:
                 "file": patch.file,
                 "lines": list(patch.lines),
                 "message": patch.message,
-                "notes": list(patch.notes),
+                "notes": [*patch.notes, *patch.cautions],
                 "drift": None if drift is None else _drift_entry(drift),
             }
             for patch, drift in zip(check.patches, drifts, strict=True)

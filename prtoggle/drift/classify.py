@@ -13,6 +13,7 @@ from prtoggle.drift.healed_patch import merged_patch, same_definition
 from prtoggle.drift.locked_code import Today, named_definition, reverted_text
 from prtoggle.drift.merging import Merged, changes, merge_lines, same_lines
 from prtoggle.drift.moved_constant import is_constant, look_for_constant
+from prtoggle.drift.passed_lines import passed
 from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.source.source_text import split_lines
 
@@ -139,7 +140,9 @@ def _near(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchD
     if crept:
         return _creep(lost, crept)
     if own is not None and same_definition(own, wanted):
-        return PatchDrift(target, Drift.EDITED_NEAR, "the function was edited; the edit does what it did")
+        return _beside(
+            lost, today, own, "the function was edited; the edit changes the lines that it changed"
+        )
     if own is not None:
         return PatchDrift(
             target,
@@ -162,9 +165,7 @@ def _on(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchDri
         crept = _crept(lost, today, own)
         if crept:
             return _creep(lost, crept)
-        return PatchDrift(
-            target, Drift.EDITED_NEAR, "the lines beside the edit changed; its own lines did not"
-        )
+        return _beside(lost, today, own, "the lines beside the edit changed; its own lines did not")
     conflict = merged.conflicts[0]
     before = _shown(conflict.base, conflict.ours)
     if not any(line.strip() for line in conflict.ours):
@@ -183,6 +184,23 @@ def _on(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchDri
         decision="what do these lines have to be without the fix? with it taken out they were "
         f"{_shown(conflict.theirs, conflict.ours)}",
     )
+
+
+def _beside(lost: Lost, today: Today, own: str, why: str) -> PatchDrift:
+    """An edit that changes the lines which it changed; unless those have passed what they have to do with."""
+    moved = passed((lost.locked.text, lost.reverted), (today.text, own))
+    if not moved:
+        return PatchDrift(lost.patch.target, Drift.EDITED_NEAR, why)
+    return PatchDrift(
+        lost.patch.target,
+        Drift.EDITED_ON,
+        f"the fix's own lines were moved past {_short(moved)}",
+        decision="does the edit still take the fix out there? accept it with `check --update`, or rewrite it",
+    )
+
+
+def _short(lines: Sequence[str]) -> str:
+    return f"`{' / '.join(lines[:3])}{' ...' if len(lines) > 3 else ''}`"
 
 
 def _shown(lines: Sequence[str], other: Sequence[str]) -> str:

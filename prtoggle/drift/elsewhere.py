@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from prtoggle.definitions import imported_module, last_name
 from prtoggle.drift.candidates import WORDS, Candidate, Evidence, Wanted, search
 from prtoggle.drift.classes import Drift, PatchDrift
 from prtoggle.drift.healed_patch import merged_patch, moved_patch
-from prtoggle.drift.likeness import is_test_module, likeness
-from prtoggle.drift.locked_code import Today
+from prtoggle.drift.likeness import is_test_module, keeps_parameters, likeness
+from prtoggle.drift.locked_code import Today, named_definition
 from prtoggle.drift.merging import changes, merge_lines
 from prtoggle.source.source_text import split_lines
 
@@ -42,8 +44,7 @@ def look_elsewhere(lost: Lost, around: Surroundings, *, bodies_only: bool = Fals
     if not is_test_module(lost.patch.target.replace(":", ".")):
         new = [candidate for candidate in new if not is_test_module(candidate.module)]
     if bodies_only:
-        left = around.cache.get(around.cache.resolve(lost.patch.target))[0].text
-        new = [candidate for candidate in new if _is_called(candidate, left)]
+        new = [candidate for candidate in new if _is_called(lost, candidate, around)]
     for level, drift in ((Evidence.BODY_AND_NAME, Drift.MOVED), (Evidence.BODY, Drift.RENAMED)):
         same = _nearest(lost, [candidate for candidate in new if candidate.best == level])
         if len(same) == 1:
@@ -71,6 +72,21 @@ def _bears_out(lost: Lost, candidate: Candidate, level: Evidence) -> bool:
     return alike.bears_a_name if level is Evidence.NAME else alike.is_near
 
 
+def _is_conclusive(lost: Lost, candidate: Candidate) -> bool:
+    """Whether more than a likeness says that an edited definition, without the fix by merge, is the target.
+
+    That is a comment with the number of the pull request, every line of the locked text beside the edit, or
+    the name together with the parameters.
+    """
+    wanted = wanted_of(lost)
+    lines = candidate.definition.lines
+    return (
+        Evidence.MENTION in candidate.evidence
+        or likeness(wanted.lines, wanted.edited, lines).is_whole
+        or (Evidence.NAME in candidate.evidence and keeps_parameters(wanted.lines, lines))
+    )
+
+
 def _changed(lost: Lost, candidate: Candidate, found: Sequence[Candidate]) -> PatchDrift:
     """One definition has the name, and the fix does not merge out of it."""
     return PatchDrift(
@@ -95,9 +111,34 @@ def _nearest(lost: Lost, same: list[Candidate]) -> list[Candidate]:
     return named if len(named) == 1 else same
 
 
-def _is_called(candidate: Candidate, text: str) -> bool:
-    """Whether the module that the target was in uses the candidate: then it passed its work on to it."""
-    return re.search(rf"\b{re.escape(candidate.definition.name)}\(", text) is not None
+def _is_called(lost: Lost, candidate: Candidate, around: Surroundings) -> bool:
+    """Whether what the target's name stands for today calls the candidate: it passed its work on to it."""
+    target = around.cache.resolve(lost.patch.target)
+    source, tree = around.cache.get(target)
+    today = named_definition(source, tree, lost.locked.name, lost.locked.text)
+    if today is None:
+        return False
+    name = candidate.definition.name
+    own = candidate.module == target.module
+    names = {name} if own and candidate.definition.qualname != lost.locked.name else set()
+    owners = {"self", "cls", candidate.definition.qualname.rpartition(".")[0].rpartition(".")[2]} - {""}
+    owners |= set() if own else {candidate.module.rpartition(".")[2]}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = imported_module(node, target.module, is_package=target.is_package)
+            for alias in node.names:
+                if module == candidate.module and alias.name == name:
+                    names.add(alias.asname or name)
+                elif f"{module}.{alias.name}" == candidate.module:
+                    owners.add(alias.asname or alias.name)
+        elif isinstance(node, ast.Import):
+            owners |= {one.asname for one in node.names if one.name == candidate.module and one.asname}
+    called = [node.func for node in ast.walk(today.node) if isinstance(node, ast.Call)]
+    return any(
+        (isinstance(item, ast.Name) and item.id in names)
+        or (isinstance(item, ast.Attribute) and item.attr == name and last_name(item.value) in owners)
+        for item in called
+    )
 
 
 def mentions(toggle: Toggle) -> tuple[str, ...]:
@@ -138,8 +179,17 @@ def _merged(lost: Lost, likely: Sequence[Candidate]) -> list[tuple[Candidate, st
 def _edited(lost: Lost, candidate: Candidate, wanted: str, found: Sequence[Candidate]) -> PatchDrift:
     """A definition that moved or was renamed, and edited: the merge decides."""
     named = Evidence.NAME in candidate.evidence
-    healed = merged_patch(lost.patch, _today(candidate), wanted, same_target=False)
     evidence = " and ".join(WORDS[item] for item in candidate.evidence)
+    if not _is_conclusive(lost, candidate):
+        return PatchDrift(
+            lost.patch.target,
+            Drift.MOVED if named else Drift.RENAMED,
+            f"may be {candidate.target} now, edited since: {evidence}, and much of the rest is alike",
+            tuple(found),
+            decision=f"if it is {candidate.target}, make that the target and fit the edit; "
+            "else name the right one, or retire the toggle",
+        )
+    healed = merged_patch(lost.patch, _today(candidate), wanted, same_target=False)
     why = f"is now {candidate.target}, edited since: {evidence}, and the fix merges out of it cleanly"
     decision = "" if healed else f"the merged text of {candidate.target} cannot be written as edits"
     return PatchDrift(

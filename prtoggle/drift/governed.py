@@ -11,17 +11,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from prtoggle.drift.merging import changes
+from prtoggle.drift.ways_out import below, lines_of, ways_out
 from prtoggle.source.matching import blocks_of
 from prtoggle.source.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_HEADED = (
-    *(ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith),
-    *(ast.ExceptHandler, ast.match_case),
-)
 
 
 def creep(locked: tuple[str, str], today: tuple[str, str]) -> list[str]:
@@ -49,48 +44,18 @@ def _governed(fixed: str, edited: str) -> Iterator[tuple[int, str]]:
     numbers: set[int] = set()
     for block in blocks_of(tree):
         for position, node in enumerate(block):
-            if any(new & _lines(leaving) for leaving in _ways_out(node)):
+            if any(new & lines_of(leaving) for leaving in ways_out(node)):
                 # What stands behind it in its block does not run, or not always.
-                numbers |= {line for dead in block[position + 1 :] for line in _lines(dead)}
-            numbers |= _overwritten(block[:position], node) if new & _lines(node) else set()
+                numbers |= {line for dead in block[position + 1 :] for line in lines_of(dead)}
+            numbers |= _overwritten(block[:position], node) if new & lines_of(node) else set()
     for inner in ast.walk(tree):
-        numbers |= _below_header(inner, new)
+        numbers |= below(inner, new)
     numbers |= _unread(ast.parse(fixed), tree)
     lines = split_lines(edited)
     for number in sorted(numbers - new):
         line = lines[number - 1].strip()
         if line and not line.startswith("#"):
             yield number, line
-
-
-def _lines(node: ast.stmt) -> set[int]:
-    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-
-
-def _ways_out(node: ast.stmt, *, in_loop: bool = False) -> Iterator[ast.stmt]:
-    """The statements in `node` that leave the block which it stands in."""
-    if isinstance(node, _LEAVES):
-        if not (in_loop and isinstance(node, (ast.Continue, ast.Break))):
-            yield node
-        return
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return
-    loop = in_loop or isinstance(node, (ast.For, ast.AsyncFor, ast.While))
-    for inner in ast.iter_child_nodes(node):
-        parts = [inner] if isinstance(inner, ast.stmt) else getattr(inner, "body", [])
-        for part in parts if isinstance(parts, list) else []:
-            yield from _ways_out(part, in_loop=loop)
-
-
-def _below_header(node: ast.AST, new: set[int]) -> set[int]:
-    """The lines of a body whose condition, range, context, exception or pattern the edit changed."""
-    if not isinstance(node, _HEADED):
-        return set()
-    first = node.body[0].lineno
-    begin = node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
-    if not new & set(range(begin, max(begin + 1, first))):
-        return set()
-    return {line for statement in node.body for line in _lines(statement)}
 
 
 def _overwritten(before: list[ast.stmt], node: ast.stmt) -> set[int]:
@@ -101,7 +66,7 @@ def _overwritten(before: list[ast.stmt], node: ast.stmt) -> set[int]:
     numbers: set[int] = set()
     for statement in reversed(before):
         if _sole_target(statement) == name:
-            numbers |= _lines(statement)
+            numbers |= lines_of(statement)
         elif name in _read(statement):
             break
     return numbers
@@ -109,13 +74,53 @@ def _overwritten(before: list[ast.stmt], node: ast.stmt) -> set[int]:
 
 def _unread(fixed: ast.Module, edited: ast.Module) -> set[int]:
     """The lines that only make what the edited text reads nowhere, and the fixed text does."""
-    lost = _read(fixed) - _read(edited)
+    lost = _needed(fixed) - _needed(edited)
     return {
         line
         for node in ast.walk(edited)
         if isinstance(node, ast.stmt) and _sole_target(node) in lost
-        for line in _lines(node)
+        for line in lines_of(node)
     }
+
+
+def _needed(tree: ast.Module) -> set[str]:
+    """The names that something reads which is more than an assignment to a name that nothing reads."""
+    plain = [
+        (_sole_target(node), _read(node))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and _is_plain(node)
+    ]
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and _sole_target(node)
+        for part in ast.walk(node)
+        # Even a call reads the name for the name's own sake where it makes its next value.
+        if _is_plain(node) or getattr(part, "id", "") == _sole_target(node)
+    }
+    needed = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside
+    }
+    for node in ast.walk(tree):
+        # What others than this function may read.
+        needed |= set(node.names) if isinstance(node, (ast.Global, ast.Nonlocal)) else set()
+    while True:
+        more = {name for target, names in plain if target in needed for name in names} - needed
+        if not more:
+            return needed
+        needed |= more
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Whether a statement gives one name a value and calls nothing for it."""
+    calls = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    return (
+        isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))
+        and _sole_target(node) != ""
+        and not any(isinstance(part, calls) for part in ast.walk(node))
+    )
 
 
 def _sole_target(node: ast.stmt) -> str:

@@ -1,6 +1,7 @@
 """How much of a definition a candidate still holds beside the edited lines; a name alone is thin evidence.
 
-The edited lines themselves say nothing: `n = max(n, 1)` stands in many functions.
+The edited lines themselves say nothing: `n = max(n, 1)` stands in many functions. A share of the lines may
+rule a candidate out, and never decides for one: that takes all of them, or evidence of another kind.
 """
 
 from __future__ import annotations
@@ -30,12 +31,17 @@ class Likeness(NamedTuple):
 
     @property
     def is_near(self) -> bool:
-        """Whether the candidate is nearly the same text: enough to know it by, whatever its name."""
+        """Whether the candidate is nearly the same text: near enough to be named, not to be taken for it."""
         return (
             self.shared >= _ENOUGH
             and self.shared >= _NEARLY_ALL * self.locked
             and self.shared >= _HALF * self.today
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the candidate holds every line of the locked text, in order; what else it holds is new."""
+        return self.shared > _ENOUGH and self.shared == self.locked
 
     @property
     def bears_a_name(self) -> bool:
@@ -50,6 +56,12 @@ def likeness(locked: Sequence[str], edited: Sequence[str], today: Sequence[str])
     old, now = ([line for line in text if _squeezed(line) not in skipped] for text in (old, now))
     blocks = SequenceMatcher(None, old, now, autojunk=False).get_matching_blocks()
     return Likeness(sum(block.size for block in blocks), len(old), len(now))
+
+
+def keeps_parameters(locked: Sequence[str], today: Sequence[str]) -> bool:
+    """Whether a function still has all parameters of the locked one, of which there are some, in order."""
+    old, now = _parameters(locked), iter(_parameters(today))
+    return bool(old) and all(name in now for name in old)
 
 
 def is_test_module(module: str) -> bool:
@@ -74,6 +86,16 @@ def _plain(lines: Sequence[str]) -> list[str]:
                 (node.args.posonlyargs or node.args.args).pop(0)
     text = [line.strip() for line in ast.unparse(node).splitlines()]
     return [line for line in text if line and not line.startswith(('"""', "'''"))]
+
+
+def _parameters(lines: Sequence[str]) -> list[str]:
+    """The names that a function takes, but for a method's first."""
+    node = parsed_block(lines)
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    given = node.args
+    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    return [item.arg for item in every if item is not None and item.arg not in ("self", "cls")]
 
 
 def _squeezed(line: str) -> str:

@@ -21,7 +21,7 @@ from prtoggle.forge.moves import moved_between
 from prtoggle.forge.places import Place, place_of
 from prtoggle.forge.units import Package, compare
 from prtoggle.forge.whole_files import whole_file
-from prtoggle.rebinding import in_a_branch, rebound_at
+from prtoggle.rebinding import in_a_branch, may_be_rebound_at, rebound_at
 from prtoggle.source.source_text import ModuleSource, read_source, split_lines
 from prtoggle.spec import Patch
 from prtoggle.target import ResolvedTarget
@@ -160,6 +160,8 @@ def _function(draft: Draft, unit: FunctionUnit, today: _Today) -> None:
     target = ResolvedTarget(today.place.module, found.qualname, today.place.file)
     if in_a_branch(today.tree, found.qualname, found.node.lineno):
         notes += (IN_A_BRANCH,)
+    elif line := may_be_rebound_at(today.tree, found.qualname, [found.node.lineno]):
+        notes += (f"in force only if line {line} does not give the name to something else",)
     _add(draft, today, [target], wanted, at_load_only=unit.at_load_only, notes=notes)
 
 

@@ -59,6 +59,10 @@ def became(tmp_path):
         ),
         (SAVE, {"pk/m.py": "def z(q):\n    n = q * 7\n    n = max(n, 1)\n    return n * 2\n"}),
         (SAVE, {"pk/m.py": "class Net:\n    def save(self, cfg, b):\n        n = cfg\n        n = max(n, 1)\n        return b\n"}),
+        (SAVE, {"pk/m.py": "def tally(p):\n    n = len(p)\n    print(n)\n    n = max(n, 1)\n    return n\n"}),
+        (LONG, {"pk/m.py": LONG.replace("save", "store").replace("p.pop()", "p.pop(0)")}),
+        (LONG, {"pk/m.py": "", "pk/n.py": LONG.replace("(p)", "(q)").replace("p.", "q.").replace("(p", "(q").replace("q.pop()", "q.pop(0)")}),
+        (SAVE, {"pk/m.py": "", "pk/n.py": "def save(rows, limit):\n    n = len(p)\n    n = max(n, 1)\n    return n\n"}),
         (SAVE, {"pk/m.py": "", "pk/tests/__init__.py": "", "pk/tests/ref.py": SAVE}),
         (SAVE, {"pk/m.py": "", "pk/test_ref.py": SAVE}),
     ],
@@ -75,15 +79,17 @@ def test_thin_evidence_is_for_a_person_to_judge(became, before, today):
 @pytest.mark.parametrize(
     ("today", "drift"),
     [
-        ({"pk/m.py": LONG.replace("save", "store").replace("p.pop()", "p.pop(0)")}, Drift.RENAMED),
+        ({"pk/m.py": LONG.replace("save", "store").replace("    return", "    assert n\n    return")}, Drift.RENAMED),
+        ({"pk/m.py": LONG.replace("save", "store").replace("p.pop()", "p.pop(0)  # owner/project#7")}, Drift.RENAMED),
         (
             {"pk/m.py": "", "pk/n.py": "def save(p):\n    n = len(p)\n    n = max(n, 1)\n    return n + 1\n"},
             Drift.GONE,
         ),
         ({"pk/m.py": "", "pk/n.py": LONG.replace("p.pop()", "p.pop(0)")}, Drift.MOVED),
+        ({"pk/m.py": "", "pk/n.py": LONG.replace("p.pop()", "p.pop(0)").replace("(p)", "(p, q=1)", 1)}, Drift.MOVED),
     ],
-)
-def test_a_text_that_is_nearly_the_same_is_evidence(became, today, drift):
+)  # fmt: skip
+def test_all_of_the_text_a_mention_or_the_name_with_its_parameters_is_evidence(became, today, drift):
     judged = became(spec("pk.m.save", "n = max(n, 1)", "pass"), {"pk/m.py": LONG}, today)
     (found,) = judged.drifts
     if drift is Drift.GONE:
@@ -159,3 +165,98 @@ def test_later_lines_that_the_edit_would_keep_from_counting_are_named(became, be
     (found,) = judged.drifts
     assert (found.drift is Drift.SCOPE_CREEP) is bool(crept), found
     assert crept in found.why
+
+
+MATCHES = "def f(x):\n    match x:\n        case 1:\n            y = 1\n        case _:\n            y = 0\n    return y\n"
+BRANCHES = "def f(x):\n    if x:\n        y = 1\n    else:\n        y = 2\n    return y\n"
+ELIFS = "def f(x):\n    if x > 3:\n        y = 1\n    elif x:\n        y = 2\n    return y\n"
+FORELSE = (
+    "def f(x):\n    for i in x:\n        if i:\n            break\n    else:\n        x = 0\n    return x\n"
+)
+HANDLES = "def f(x):\n    try:\n        g(x)\n    except KeyError:\n        x = 1\n    except OSError:\n        x = 2\n    return x\n"
+CHOOSES = "def f(x):\n    return (\n        g(x)\n        and h(x)\n    )\n"
+SAVED = "import sys\ndef f(x):\n    y = x + 1\n    return y\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "edit", "old", "new", "crept"),
+    [
+        (MATCHES, ("match x:", "match 5:"), "        case _", "        case 2:\n            y = 3\n        case _", "case 2: / y = 3"),
+        (MATCHES, ("case 1:", "case str():"), "            y = 1\n", "            y = 1\n            print(y)\n", "print(y)"),
+        (MATCHES, ("case 1:", "case 1 | 2:"), "            y = 0\n", "            y = 0\n            print(y)\n", "print(y)"),
+        (BRANCHES, ("if x:", "if True:"), "y = 2\n", "y = 2\n        y += 40\n", "y += 40"),
+        (BRANCHES, ("y = 1", "y = 7"), "y = 2\n", "y = 2\n        y += 40\n", ""),
+        (ELIFS, ("if x > 3:", "if x > 2:"), "y = 2\n", "y = 2\n        y += 40\n", "y += 40"),
+        (FORELSE, ("for i in x:", "for i in []:"), "        x = 0\n", "        x = 0\n        x += 40\n", "x += 40"),
+        (HANDLES, ("except KeyError:", "except LookupError:"), "x = 2\n", "x = 2\n        print(x)\n", "print(x)"),
+        (HANDLES, ("g(x)", "pass"), "x = 2\n", "x = 2\n        print(x)\n", "print(x)"),
+        (CHOOSES, ("g(x)", "x"), "        and h(x)\n", "        and h(x)\n        and x.ok\n", "and x.ok"),
+        (RETURNS, ("y = x + 1", "y = x + 1\nassert y < 3"), "    return", LATER + "    return", "y += 10"),
+        (SAVED, ("y = x + 1", "y = x + 1\nif y:\n    sys.exit(1)"), "    return", LATER + "    return", "y += 10"),
+        (SAVED, ("y = x + 1", "y = x + 1\nos._exit(1)"), "    return", LATER + "    return", "y += 10"),
+        (RETURNS, ("y = x + 1", "y = x + 1\nwhile True:\n    pass"), "    return", LATER + "    return", "y += 10"),
+        (RETURNS, ("y = x + 1", "y = x + 1\nwhile True:\n    break"), "    return", LATER + "    return", ""),
+        (RETURNS, ("y = x + 1", "y = 0"), "    y = x", "    x = x + 100\n    y = x", "x = x + 100"),
+        (RETURNS, ("y = x + 1", "y = 0"), "    y = x", "    z = x * 2\n    x = z\n    y = x", "z = x * 2 / x = z"),
+        (RETURNS, ("y = x + 1", "y = 0"), "    y = x", "    x = g(x)\n    y = x", "x = g(x)"),
+        (RETURNS, ("y = x + 1", "y = x"), "    y = x", "    x = x + 100\n    y = x", ""),
+    ],
+)  # fmt: skip
+def test_creep_is_told_below_every_header_and_behind_every_way_out(became, before, edit, old, new, crept):
+    today = before.replace(old, new)
+    assert today != before
+    qualified = spec("pk.m.f", *edit)
+    judged = became(qualified, {"pk/m.py": before}, {"pk/m.py": today})
+    (found,) = judged.drifts
+    assert (found.drift is Drift.SCOPE_CREEP) is bool(crept), found
+    assert crept in found.why
+    assert found.healed is None
+
+
+MOVES = "def f(x):\n    x = max(x, 0)\n    y = x * 2\n    print(1)\n    return y\n"
+
+
+@pytest.mark.parametrize(
+    ("today", "passed"),
+    [
+        ("def f(x):\n    y = x * 2\n    x = max(x, 0)\n    print(1)\n    return y\n", "y = x * 2"),
+        ("def f(x):\n    print(1)\n    x = max(x, 0)\n    y = x * 2\n    return y\n", ""),
+        ("def f(x):\n    x = max(x, 0)\n    print(1)\n    y = x * 2\n    return y\n", ""),
+        ("def f(x):\n    return y\n    x = max(x, 0)\n    y = x * 2\n    print(1)\n", "return y"),
+    ],
+)
+def test_a_fix_that_was_moved_past_what_reads_it_is_for_a_person(became, today, passed):
+    judged = became(spec("pk.m.f", "x = max(x, 0)", "pass"), {"pk/m.py": MOVES}, {"pk/m.py": today})
+    (found,) = judged.drifts
+    assert judged.is_finding is bool(passed)
+    assert found.healed is None
+    if passed:
+        assert found.drift is Drift.EDITED_ON
+        assert f"moved past `{passed}`" in found.why
+        assert found.decision
+    else:
+        assert found.drift is Drift.EDITED_NEAR
+        assert found.why in (
+            "the function was edited; the edit changes the lines that it changed",
+            "the lines beside the edit changed; its own lines did not",
+        )
+
+
+@pytest.mark.parametrize(
+    ("today", "target"),
+    [
+        ({"pk/m.py": "def save(p):\n    return 0\n", "pk/old.py": LONG}, ""),
+        ({"pk/m.py": "import pk.old\ndef save(p):\n    return 0\n", "pk/old.py": LONG}, ""),
+        ({"pk/m.py": "def save(p):\n    return save(0)\n", "pk/old.py": LONG}, ""),
+        ({"pk/m.py": "from pk.old import save as old\ndef save(p):\n    return old(p)\n", "pk/old.py": LONG}, "pk.old.save"),
+        ({"pk/m.py": "from pk import old\ndef save(p):\n    return old.save(p)\n", "pk/old.py": LONG}, "pk.old.save"),
+        ({"pk/m.py": "def save(p):\n    return inner(p)\n" + LONG.replace("save", "inner")}, "pk.m.inner"),
+        ({"pk/m.py": "def save(p):\n    return 0\n" + LONG.replace("save", "inner")}, ""),
+    ],
+)  # fmt: skip
+def test_a_copy_is_the_target_only_where_the_target_calls_it(became, today, target):
+    judged = became(spec("pk.m.save", "n = max(n, 1)", "pass"), {"pk/m.py": LONG}, today)
+    (found,) = judged.drifts
+    assert judged.is_finding
+    assert (found.healed.target if found.healed else "") == target
+    assert bool(found.decision) is not bool(target)
