@@ -26,6 +26,7 @@ from kvcore.extend_slots import (
     blocks_with_kv,
     extend_lens_of,
     require_prefix_covers_row,
+    require_reusable,
 )
 from kvcore.kernels import get_last_loc
 from kvcore.kernels.addressing import upload
@@ -102,6 +103,7 @@ def alloc_for_extend(batch: ExtendBatch) -> ExtendAllocation:
     device = batch.allocator.device
     require_rows_fit(reqs, lens.seq_lens_cpu, pool.max_context_len, "alloc_for_extend")
     reused = blocks_with_kv(reqs, lens)
+    require_reusable(batch.allocator, reused)
     require_prefix_covers_row(reqs, reused)
     prefix_slots = concat_prefixes(reqs, device)
     rows = alloc_req_slots(pool, reqs, batch.tree_cache)
@@ -199,6 +201,21 @@ def _alloc_paged_decode_loc(
             new_lens,
             new_lens_cpu,
             last_loc,
+        )
+        return batch.out_cache_loc_dsv4.full
+    if isinstance(batch.allocator, DSV4Allocator):
+        batch.out_cache_loc_dsv4 = alloc_extend_bundle(
+            batch.tree_cache,
+            batch.allocator,
+            [kv.req_pool_idx for kv in records_of(batch.reqs)],
+            row_lens,
+            row_lens_cpu,
+            new_lens,
+            new_lens_cpu,
+            last_loc,
+            len(batch.reqs) * token_per_req,
+            step="reserve",
+            phase="Decode out of memory",
         )
         return batch.out_cache_loc_dsv4.full
     if token_per_req == 1:

@@ -123,6 +123,15 @@ def blocks_with_kv(reqs: Sequence[Req], lens: ExtendLens) -> list[int]:
     return reused
 
 
+def require_reusable(allocator: TokenToKVPoolAllocator, reused: Sequence[int]) -> None:
+    """Raise KvReuseError for blocks that go on in a pool whose compress states were taken with the block."""
+    if reused and isinstance(allocator, DSV4Allocator):
+        raise KvReuseError(
+            "an unfinished diffusion block cannot go on in its slots with compressed attention, whose states "
+            "each extend takes anew; release the block and extend again"
+        )
+
+
 def require_prefix_covers_row(reqs: Sequence[Req], reused: Sequence[int]) -> None:
     """AssertionError when a request that goes on in its row would lose the slots behind its prefix."""
     for i, req in enumerate(reqs):

@@ -39,7 +39,8 @@ class StatePoolState(NamedTuple):
 class CompressStatePool:
     """State slots of one ratio, in pages of ``page_size``, with one ring of live positions per row.
 
-    ``max_reserve_len`` is the most states that one step takes for a request beyond an extend's tail.
+    ``max_reserve_len`` is the most tokens that a speculative step reserves for a request; its plan rounds
+    their end up to a page, and the step takes a state for each.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class CompressStatePool:
         self.allocator = PagedAllocator(size, page_size, device=device, need_sort=need_sort)
         self._page_size = page_size
         # Two steps may pass between a position leaving the kept range and its eviction.
-        step = max(2 * C128_RATIO, max_reserve_len)
+        step = max(2 * C128_RATIO, max_reserve_len + page_size - 1 if max_reserve_len else 0)
         self._ring_len = align_up(KEPT_STATES[ratio] + 2 * step, page_size) + page_size
         table_shape = (num_rows, self._ring_len)
         self._table = torch.zeros(table_shape, dtype=torch.int64, device=self.allocator.device)

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from kvcore.allocation import alloc_req_slots, write_cache_indices
+from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.capacity import out_of_slots
-from kvcore.errors import OutOfSlots
+from kvcore.errors import ConfigurationError, OutOfSlots
 from kvcore.kernels.addressing import upload
 from kvcore.page_math import align_down, align_up, num_pages_between
 from kvcore.prefix_cache.base import EvictParams
@@ -77,10 +78,16 @@ def alloc_for_decode_prealloc(
 
     ``req`` has been matched, or has an empty prefix. With a window pool and no prefix, window slots are taken
     for the last ``sliding_window_size`` tokens only; the others have left the window before they arrive.
-    Returns the slots to receive into, int64 [fill_len - prefix_len]. Raises RowOverflow or OutOfSlots; the
-    request and pools are then as before, but for what was evicted.
+    Returns the slots to receive into, int64 [fill_len - prefix_len]. Raises RowOverflow or OutOfSlots, and
+    ConfigurationError for compressed attention; the request and pools are then as before, but for what was
+    evicted.
     """
     assert req.kv is None, f"request {req.rid} holds a row already: {req.kv}"
+    if isinstance(allocator, DSV4Allocator):
+        raise ConfigurationError(
+            "the compress states of a request are not received over the network, only its slots: a decode "
+            "server of a model with compressed attention has no pre-allocation; compute its prefill there"
+        )
     prefix_len = req.prefix_indices.numel()
     lens_cpu = torch.tensor((prefix_len, fill_len), dtype=torch.int64)
     prefix_lens_cpu, seq_lens_cpu = lens_cpu[:1], lens_cpu[1:]

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from kvcore.kernels.addressing import upload
-from kvcore.kernels.dispatch import load_kernel, runs_on_triton
+from kvcore.kernels.dispatch import load_kernel, packed, runs_on_triton
 from kvcore.page_math import ceil_div
 
 if TYPE_CHECKING:
@@ -149,11 +149,8 @@ def _alloc_extend_launch(
     longest = int(extend.max())
     kernel = load_kernel("alloc_triton", "alloc_extend_kernel")
     kernel[seq_lens.shape[0], ceil_div(longest, _EXTEND_BLOCK)](
-        prefix_lens,
-        seq_lens,
-        last_loc,
         # Without a new page nothing is loaded, but the kernel needs a pointer.
-        free_pages if free_pages.shape[0] else out,
+        *packed(prefix_lens, seq_lens, last_loc, free_pages if free_pages.shape[0] else out),
         out,
         PAGE_SIZE=page_size,
         BLOCK=_EXTEND_BLOCK,
@@ -211,9 +208,7 @@ def _alloc_decode_launch(
     out = torch.empty(bs, dtype=torch.int64, device=last_loc.device)
     kernel = load_kernel("alloc_triton", "alloc_decode_kernel")
     kernel[(ceil_div(bs, _DECODE_BLOCK),)](
-        seq_lens,
-        last_loc,
-        free_pages if free_pages.shape[0] else out,
+        *packed(seq_lens, last_loc, free_pages if free_pages.shape[0] else out),
         out,
         bs,
         PAGE_SIZE=page_size,

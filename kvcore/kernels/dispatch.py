@@ -43,6 +43,11 @@ def force_backend(backend: Backend) -> Iterator[None]:
         _forced.reset(token)
 
 
+def packed(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors with their elements next to each other, as kernels address them: themselves, or copies."""
+    return tuple(tensor.contiguous() for tensor in tensors)
+
+
 @functools.cache
 def load_kernel(module: str, name: str) -> Any:
     """The ``@triton.jit`` function ``name`` of ``kvcore.kernels.<module>``; imports Triton the first time."""

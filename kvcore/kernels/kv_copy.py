@@ -99,5 +99,11 @@ def _copy_kv_pages_launch(table: BufferTable, target_slots: torch.Tensor, source
     for name, slots in (("gather_rows_kernel", source_slots), ("scatter_rows_kernel", target_slots)):
         kernel = load_kernel("kv_copy_triton", name)
         kernel[grid](
-            table.pointers, table.row_words, slots, staged, num_slots, table.max_row_words, BLOCK=_WORD_BLOCK
+            table.pointers,
+            table.row_words,
+            slots.contiguous(),
+            staged,
+            num_slots,
+            table.max_row_words,
+            BLOCK=_WORD_BLOCK,
         )

@@ -164,7 +164,7 @@ def _store_rows_launch(
     kernel[slots.shape[0], a_tiles + ceil_div(b_width, _ROW_BLOCK)](
         a_cache,
         b_cache,
-        slots,
+        slots.contiguous(),
         a,
         b,
         a_cache.stride(0),

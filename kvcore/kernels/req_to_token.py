@@ -16,7 +16,7 @@ import torch
 
 from kvcore.errors import RowOverflow
 from kvcore.kernels.addressing import row_offsets, upload
-from kvcore.kernels.dispatch import load_kernel, runs_on_triton
+from kvcore.kernels.dispatch import load_kernel, packed, runs_on_triton
 from kvcore.page_math import ceil_div
 
 if TYPE_CHECKING:
@@ -215,12 +215,14 @@ def _write_req_to_token_launch(
     kernel[req_pool_indices.shape[0], ceil_div(longest, _WRITE_BLOCK)](
         req_to_token,
         req_to_token.stride(0),
-        req_pool_indices,
-        prefix_lens,
-        seq_lens,
-        # Where one of the two is empty nothing is loaded from it, but the kernel needs a pointer.
-        prefix_slots if prefix_slots.shape[0] else out_cache_loc,
-        out_cache_loc if out_cache_loc.shape[0] else prefix_slots,
+        *packed(
+            req_pool_indices,
+            prefix_lens,
+            seq_lens,
+            # Where one of the two is empty nothing is loaded from it, but the kernel needs a pointer.
+            prefix_slots if prefix_slots.shape[0] else out_cache_loc,
+            out_cache_loc if out_cache_loc.shape[0] else prefix_slots,
+        ),
         BLOCK=_WRITE_BLOCK,
         REQUEST_BLOCK=_REQUEST_BLOCK,
     )
@@ -240,10 +242,7 @@ def _assign_req_to_token_launch(
     kernel[req_pool_indices.shape[0], ceil_div(longest, _WRITE_BLOCK)](
         req_to_token,
         req_to_token.stride(0),
-        req_pool_indices,
-        start_lens,
-        end_lens,
-        slots,
+        *packed(req_pool_indices, start_lens, end_lens, slots),
         BLOCK=_WRITE_BLOCK,
         REQUEST_BLOCK=_REQUEST_BLOCK,
     )
@@ -260,8 +259,7 @@ def _get_last_loc_launch(
     kernel[(ceil_div(num_requests, _LOC_BLOCK),)](
         req_to_token,
         req_to_token.stride(0),
-        req_pool_indices,
-        prefix_lens,
+        *packed(req_pool_indices, prefix_lens),
         last_loc,
         num_requests,
         BLOCK=_LOC_BLOCK,

@@ -37,7 +37,7 @@ class PlanBuffers:
     def fill(self, cur: Sequence[int], nxt: Sequence[int], device: torch.device) -> SpecDecodePlan:
         """The lengths as tensors; views that are valid until the call after the next one."""
         batch_size = len(cur)
-        if batch_size > self.capacity:
+        if max(batch_size, 1) > self.capacity:
             self._grow(batch_size, device)
         self._turn = 1 - self._turn
         host = self._host[self._turn]

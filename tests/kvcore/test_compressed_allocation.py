@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kvcore.allocation import _compute_dsv4_state_lens
+from kvcore.allocation import _compute_dsv4_state_lens, alloc_for_decode
+from kvcore.allocation_sizing import page_aligned_decode_alloc_lens
 from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.allocators.dsv4_values import DSV4PoolSizes
-from kvcore.errors import OutOfSlots
+from kvcore.disaggregation.decode import alloc_for_decode_prealloc
+from kvcore.errors import ConfigurationError, KvReuseError, OutOfSlots
 from kvcore.invariants import InvariantChecker
 from kvcore.pools.req_to_token import ReqToTokenPool
 from kvcore.prefix_cache import SWAChunkCache
+from kvcore.req import ReqKvInfo
+from tests.kvcore.allocators.factories import extend_args
 from tests.kvcore.factories import Stack, make_req, make_server_args, make_stack
 
 P = 128
@@ -142,3 +146,75 @@ def test_models_without_states_have_no_state_lens():
     compressed = make_compressed()
     state_lens = _compute_dsv4_state_lens(compressed.allocator, *args)
     assert state_lens.c4.after == [8]
+
+
+def test_several_tokens_per_request_take_a_state_each():
+    stack = make_compressed()
+    batch = stack.extended(make_req("a", 126, max_new_tokens=9), make_req("b", 20, max_new_tokens=9))
+    before = [pool.positions([1, 2]) for pool in stack.allocator.states]
+    slots = alloc_for_decode(batch, token_per_req=3)
+    bundle = batch.out_cache_loc_dsv4
+    assert bundle.full.tolist() == slots.tolist()
+    assert len(bundle.c4_state) == len(bundle.c128_state) == 6
+    assert len(bundle.c128) == 1
+    after = [pool.positions([1, 2]) for pool in stack.allocator.states]
+    assert after == [[taken + 3 for taken in positions] for positions in before]
+    stack.check(*batch.reqs)
+
+
+def test_a_diffusion_block_cannot_go_on_with_compressed_attention():
+    """Its states would be taken once more each time, and those of the round before be lost."""
+    stack = make_compressed()
+    batch = stack.extended(make_req("a", 64))
+    [req] = batch.reqs
+    req.dllm_incomplete_ids = [1] * 32
+    req.fill_ids, req.prefix_indices, req.extend_len = req.token_ids, batch.out_cache_loc[:32], 32
+    before, states = stack.snapshot(req), free_states(stack)
+    with pytest.raises(KvReuseError, match="release the block and extend again"):
+        stack.batch([req]).prepare_for_extend()
+    assert before.differences(stack.snapshot(req)) == []
+    assert free_states(stack) == states
+
+
+def test_compressed_attention_has_no_pre_allocation():
+    stack = make_compressed()
+    req = make_req("a", 200, output_ids=[1])
+    before, states = stack.snapshot(req), free_states(stack)
+    with pytest.raises(ConfigurationError, match="compute its prefill there"):
+        alloc_for_decode_prealloc(
+            req,
+            fill_len=200,
+            tree_cache=stack.tree,
+            allocator=stack.allocator,
+            req_to_token_pool=stack.pool,
+        )
+    assert before.differences(stack.snapshot(req)) == []
+    assert free_states(stack) == states
+
+
+@pytest.mark.parametrize("page_size", [128, 256, 512])
+@pytest.mark.parametrize("reserve", [2, 100, 256, 300, 512, 700])
+def test_the_rings_hold_what_a_planned_step_takes(page_size, reserve):
+    """A plan rounds the watermark up to a page: up to a page less one more than the reserve."""
+    num = 80 * page_size
+    allocator = DSV4Allocator(
+        DSV4PoolSizes(num, num, num // 4, num // 128, num, num),
+        page_size,
+        num_rows=3,
+        device="cpu",
+        max_reserve_len=reserve,
+    )
+    kv = ReqKvInfo(1, 0, kv_committed_len=page_size - 1, kv_allocated_len=page_size - 1)
+    cur, nxt, last = 0, page_size - 1, -1
+    for step in range(24):
+        if nxt > cur:
+            phase = "reserve" if step else "extend"
+            state_lens = allocator.compute_dsv4_state_lens([1], [cur], [nxt], phase)
+            slots = allocator.alloc_extend_bundle(
+                *extend_args([cur], [nxt], [last]), rows=[1], state_lens=state_lens
+            )
+            last = int(slots.full[-1])
+            kv.kv_allocated_len = nxt
+        kv.kv_committed_len = min(kv.kv_allocated_len, kv.kv_committed_len + 1 + reserve // (1 + step % 3))
+        [cur], [nxt], _ = page_aligned_decode_alloc_lens([kv], reserve, page_size)
+    assert kv.kv_allocated_len >= kv.kv_committed_len > page_size

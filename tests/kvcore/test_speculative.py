@@ -249,3 +249,13 @@ def test_a_wrong_call_takes_no_slot(page_size, wrong):
             num_needed_tokens=4 * page_size if wrong == "no row" else 1,
         )
     assert before.differences(stack.snapshot(*reqs)) == []
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_an_empty_batch_takes_nothing(spec):
+    stack = make_stack("chunk", page_size=4, spec=spec)
+    batch = stack.batch([])
+    batch.take_over()
+    before = stack.snapshot()
+    batch.prepare_for_decode()
+    assert before.differences(stack.snapshot()) == []

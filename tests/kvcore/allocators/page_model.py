@@ -42,10 +42,13 @@ class PageModel:
         return [slot for request in grown for slot in self.extend(*request)]
 
     def make_room(self, num_pages: int) -> bool:
-        if self.need_sort and num_pages > len(self.free):
+        """Whether so many pages can be taken; what was released is merged where, and only where, that helps."""
+        if num_pages > len(self.free) + len(self.released):
+            return False
+        if num_pages > len(self.free):
             self.free.extend(sorted(self.released))
             self.released = []
-        return num_pages <= len(self.free)
+        return True
 
     def put_back(self, slots: Iterable[int], *, in_order: bool) -> None:
         """Free the pages that ``slots`` touch, in the order of the slots or in ascending order."""
