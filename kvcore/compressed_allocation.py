@@ -52,11 +52,12 @@ def decode_states_fit(
     if server_args.speculative_algorithm is None:
         cur = [kv.kv_allocated_len for kv in records]
         nxt = [length + 1 for length in cur]
-        return allocator.has_states_for(allocator.compute_dsv4_state_lens(rows, cur, nxt, "decode"))
+        state_lens = allocator.compute_dsv4_state_lens(rows, cur, nxt, "decode")
+        return allocator.has_states_for(rows, state_lens)
     reserve = get_alloc_reserve_per_decode(server_args)
     lens = page_aligned_decode_alloc_lens(records, reserve, allocator.page_size)
     state_lens = allocator.compute_dsv4_state_lens(rows, lens.cur, lens.nxt, "reserve")
-    return allocator.has_states_for(state_lens)
+    return allocator.has_states_for(rows, state_lens)
 
 
 def alloc_extend_bundle(

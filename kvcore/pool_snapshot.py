@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kvcore.allocators.base import ListsFreePages, MapsWindow
+from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.prefix_cache.base import OwnsSlots
 
 if TYPE_CHECKING:
@@ -78,8 +79,15 @@ def snapshot(
 
 
 def _free_slots(allocator: TokenToKVPoolAllocator) -> dict[str, torch.Tensor]:
+    compressed: dict[str, torch.Tensor] = {}
+    if isinstance(allocator, DSV4Allocator):
+        for pages in allocator.compressed:
+            compressed[f"c{pages.ratio} pool"] = pages.allocator.free_page_ids().sort().values
+            compressed[f"c{pages.ratio} pages"] = pages.page_of.clone()
+        for states in allocator.states:
+            compressed[f"c{states.ratio} states"] = states.allocator.free_page_ids().sort().values
     if isinstance(allocator, MapsWindow):
-        return {
+        return compressed | {
             "full pool": allocator.full_attn_allocator.free_page_ids().sort().values,
             "window pool": allocator.swa_attn_allocator.free_page_ids().sort().values,
             "mapping": allocator.full_to_swa_index_mapping.clone(),

@@ -99,7 +99,8 @@ class ScheduleBatch:
     def prepare_for_extend(self) -> None:
         """Grant rows and slots for the next chunk of every request; sets the tensors of the batch.
 
-        Raises RowOverflow, KvReuseError or OutOfSlots; the requests and pools are then as before.
+        Raises RowOverflow, KvReuseError or OutOfSlots; the requests and pools are then as before, but for
+        slots that had left the window.
         """
         device = self.allocator.device
         evict_window_before_extend(self)

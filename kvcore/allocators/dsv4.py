@@ -108,9 +108,11 @@ class DSV4Allocator(TokenToKVPoolAllocator):
         c4, c128 = (pool.positions(rows) for pool in self.states)
         return compute_dsv4_state_lens(c4, c128, prefix_lens, seq_lens, phase)
 
-    def has_states_for(self, state_lens: DSV4StateLens) -> bool:
-        """Whether a step that takes ``state_lens`` finds its states free, in both pools."""
-        return not any(map(CompressStatePool.num_missing, self.states, state_lens))
+    def has_states_for(self, rows: Sequence[int], state_lens: DSV4StateLens) -> bool:
+        """Whether a step of ``rows`` that takes ``state_lens`` finds its states free, in both pools."""
+        return not any(
+            pool.num_missing(rows, lens) for pool, lens in zip(self.states, state_lens, strict=True)
+        )
 
     def alloc(self, num_slots: int) -> torch.Tensor | None:
         """Take whole pages; ``None`` with nothing changed when a pool is short."""
@@ -280,7 +282,7 @@ class DSV4Allocator(TokenToKVPoolAllocator):
     def _check_states(self, rows: Sequence[int], state_lens: DSV4StateLens) -> None:
         for pool, lens in zip(self.states, state_lens, strict=True):
             pool.check_rings(rows, lens)
-            pool.check_room(lens)
+            pool.check_room(rows, lens)
 
     def _bundle(
         self,

@@ -90,10 +90,23 @@ def num_compressed(prefix_len: int, seq_len: int, ratio: int) -> int:
     return seq_len // ratio - prefix_len // ratio
 
 
-def state_pool_size(ratio: int, page_size: int, max_running_requests: int) -> int:
-    """States of one ratio that ``max_running_requests`` requests need, in whole pages: at least two each."""
+def state_pool_size(
+    ratio: int, page_size: int, max_running_requests: int, *, max_reserve_len: int = 0
+) -> int:
+    """States of one ratio for ``max_running_requests`` requests, in whole pages: at least two each.
+
+    Enough for one request whose prompt is cut at pages. With speculation, whose steps reserve
+    ``max_reserve_len`` tokens, a bound: the kept states, a page that they begin in, and a reserve that ends
+    on a page.
+    """
     # 1.8 * ratio, in integers.
     pages_per_request = max(2, ceil_div(9 * ratio, 5 * page_size) + 1)
+    if ratio == C4_RATIO:
+        # A prompt that ends right behind a block takes its states on top of the page that is kept.
+        pages_per_request = max(pages_per_request, ceil_div(page_size + C128_RATIO + C4_RATIO - 1, page_size))
+    if max_reserve_len:
+        most = KEPT_STATES[ratio] + max_reserve_len + 2 * (page_size - 1)
+        pages_per_request = max(pages_per_request, ceil_div(most, page_size))
     return pages_per_request * max_running_requests * page_size
 
 

@@ -69,14 +69,16 @@ class CompressStatePool:
         """Positions that each row has taken so far."""
         return [self._taken[row] for row in rows]
 
-    def num_missing(self, lens: StateLens) -> int:
-        """State slots that are too few for a step; 0 when it can be taken."""
+    def num_missing(self, rows: Sequence[int], lens: StateLens) -> int:
+        """State slots that are too few for a step, whose rows free old ones first; 0 when it can be taken."""
         num_pages = num_extend_pages(_host_lens(lens.before), _host_lens(lens.after), self._page_size)
-        return max(0, num_pages * self._page_size - self.allocator.available_size())
+        ends = zip(rows, self._watermarks(lens), strict=True)
+        num_old = sum(max(0, end - self._freed[row]) for row, end in ends)
+        return max(0, num_pages * self._page_size - num_old - self.allocator.available_size())
 
-    def check_room(self, lens: StateLens) -> None:
-        """Raise OutOfSlots unless the states of a step are free."""
-        missing = self.num_missing(lens)
+    def check_room(self, rows: Sequence[int], lens: StateLens) -> None:
+        """Raise OutOfSlots unless the states of a step are free, or will be before it takes them."""
+        missing = self.num_missing(rows, lens)
         if missing:
             raise OutOfSlots(
                 f"DSV4 c{self.ratio} state pool exhausted: {missing} states short, "
@@ -93,10 +95,11 @@ class CompressStatePool:
                 )
 
     def alloc(self, rows: Sequence[int], lens: StateLens) -> torch.Tensor:
-        """Take the states of a step, int64 [sum(after - before)]; then evict what each row no longer needs.
+        """Evict what each row no longer needs, then take the states of a step, int64 [sum(after - before)].
 
         The caller has made sure, with ``check_room`` and ``check_rings``, that it can.
         """
+        self._free_below(rows, self._watermarks(lens))
         device = self.allocator.device
         before, after = _host_lens(lens.before), _host_lens(lens.after)
         counts = (after - before).numpy()
@@ -116,7 +119,6 @@ class CompressStatePool:
         self._table.view(-1).scatter_(0, self._cells(np.repeat(rows, counts), positions), slots)
         for row, end in zip(rows, lens.after, strict=True):
             self._taken[row] = end
-        self._free_below(rows, [state_watermark(start, self.ratio, self._page_size) for start in lens.before])
         return slots
 
     def free_row(self, row: int) -> None:
@@ -141,6 +143,9 @@ class CompressStatePool:
         self.allocator.restore_state(state.pool)
         self._table.copy_(state.table)
         self._taken, self._freed = list(state.taken), list(state.freed)
+
+    def _watermarks(self, lens: StateLens) -> list[int]:
+        return [state_watermark(start, self.ratio, self._page_size) for start in lens.before]
 
     def _free_below(self, rows: Sequence[int], watermarks: Sequence[int]) -> None:
         """Free the pages of each row below its watermark; one gather and one free for all rows."""

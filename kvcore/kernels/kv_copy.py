@@ -16,6 +16,7 @@ import torch
 from kvcore.errors import ConfigurationError
 from kvcore.kernels.addressing import upload
 from kvcore.kernels.dispatch import load_kernel, runs_on_triton
+from kvcore.kernels.kv_store import check_slot_range
 from kvcore.page_math import ceil_div
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class BufferTable:
     row_words: torch.Tensor
     """int64 [num_buffers] on the device, words per row."""
     max_row_words: int
+    num_rows: int
+    """Rows that every buffer has."""
     word_dtype: torch.dtype
 
     @classmethod
@@ -61,14 +64,19 @@ class BufferTable:
             pointers=upload(np.array(pointers, dtype=np.int64), device),
             row_words=upload(np.array(row_words, dtype=np.int64), device),
             max_row_words=max(row_words),
+            num_rows=min(buffer.shape[0] for buffer in buffers),
             word_dtype=_WORD_DTYPES[word],
         )
 
 
-def copy_kv_pages(table: BufferTable, target_slots: torch.Tensor, source_slots: torch.Tensor) -> None:
+def copy_kv_pages(
+    table: BufferTable, target_slots: torch.Tensor, source_slots: torch.Tensor, *, probe: bool | None = None
+) -> None:
     """Copy row ``source_slots[i]`` of every buffer to row ``target_slots[i]``; the two sets may overlap.
 
-    Both are int32 or int64 [n]; targets are distinct. Raises ConfigurationError when their lengths differ.
+    Both are int32 or int64 [n]; targets are distinct. Raises ConfigurationError when their lengths differ,
+    and SlotOutOfRange, with nothing written, when the probe fails: it looks whether every slot is in range
+    and waits for the device; ``None`` probes on the CPU only. Without it the Triton kernels skip such slots.
     """
     if target_slots.shape != source_slots.shape:
         raise ConfigurationError(
@@ -76,6 +84,9 @@ def copy_kv_pages(table: BufferTable, target_slots: torch.Tensor, source_slots: 
         )
     if source_slots.shape[0] == 0:
         return
+    if source_slots.is_cpu if probe is None else probe:
+        for slots in (source_slots, target_slots):
+            check_slot_range(slots, table.num_rows)
     if runs_on_triton(table.pointers):
         _copy_kv_pages_launch(table, target_slots, source_slots)
     else:
@@ -105,5 +116,6 @@ def _copy_kv_pages_launch(table: BufferTable, target_slots: torch.Tensor, source
             staged,
             num_slots,
             table.max_row_words,
+            table.num_rows,
             BLOCK=_WORD_BLOCK,
         )

@@ -11,7 +11,9 @@ import triton.language as tl
 
 
 @triton.jit
-def _row_addresses(pointers, row_words, slots, staged, num_slots, max_row_words, BLOCK: tl.constexpr):
+def _row_addresses(
+    pointers, row_words, slots, staged, num_slots, max_row_words, num_rows, BLOCK: tl.constexpr
+):
     """Where up to BLOCK words of one row lie in their buffer and in ``staged``, and which of them exist."""
     index = tl.program_id(0).to(tl.int64)
     buffer = tl.program_id(1).to(tl.int64)
@@ -22,23 +24,28 @@ def _row_addresses(pointers, row_words, slots, staged, num_slots, max_row_words,
     return (
         base + slot * width + word,
         staged + (buffer * num_slots + index) * max_row_words + word,
-        word < width,
+        # A slot that no buffer has is a row without words.
+        word < tl.where((slot < 0) | (slot >= num_rows), 0, width),
     )
 
 
-@triton.jit(do_not_specialize=["slots", "num_slots", "max_row_words"])
-def gather_rows_kernel(pointers, row_words, slots, staged, num_slots, max_row_words, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["slots", "num_slots", "max_row_words", "num_rows"])
+def gather_rows_kernel(
+    pointers, row_words, slots, staged, num_slots, max_row_words, num_rows, BLOCK: tl.constexpr
+):
     """Grid (n, buffers, tiles): read row ``slots[i]`` of every buffer into ``staged``."""
     row, staged_row, valid = _row_addresses(
-        pointers, row_words, slots, staged, num_slots, max_row_words, BLOCK
+        pointers, row_words, slots, staged, num_slots, max_row_words, num_rows, BLOCK
     )
     tl.store(staged_row, tl.load(row, mask=valid), mask=valid)
 
 
-@triton.jit(do_not_specialize=["slots", "num_slots", "max_row_words"])
-def scatter_rows_kernel(pointers, row_words, slots, staged, num_slots, max_row_words, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["slots", "num_slots", "max_row_words", "num_rows"])
+def scatter_rows_kernel(
+    pointers, row_words, slots, staged, num_slots, max_row_words, num_rows, BLOCK: tl.constexpr
+):
     """Grid (n, buffers, tiles): write ``staged`` to row ``slots[i]`` of every buffer."""
     row, staged_row, valid = _row_addresses(
-        pointers, row_words, slots, staged, num_slots, max_row_words, BLOCK
+        pointers, row_words, slots, staged, num_slots, max_row_words, num_rows, BLOCK
     )
     tl.store(row, tl.load(staged_row, mask=valid), mask=valid)

@@ -37,10 +37,11 @@ def store_kv(
         probe: check that every slot is in range, which waits for the device. None: check on the CPU only.
 
     Raises SlotOutOfRange, with nothing written, when the probe fails. Without it the Triton kernel skips such
-    slots.
+    slots. Raises ConfigurationError for caches of different lengths and values of another shape or dtype.
     """
     if slots.shape[0] == 0:
         return
+    _check_same_rows(k_cache, v_cache)
     _check_rows(k_cache, slots, k)
     _check_rows(v_cache, slots, v)
     if slots.is_cpu if probe is None else probe:
@@ -109,6 +110,7 @@ def store_kv_paged(
     """
     if slots.shape[0] == 0:
         return
+    _check_same_rows(k_cache, v_cache)
     _check_rows(k_cache[:, :, 0], slots, k)
     _check_rows(v_cache[:, :, 0], slots, v)
     if slots.is_cpu if probe is None else probe:
@@ -140,6 +142,15 @@ def check_slot_range(slots: torch.Tensor, num_slots: int) -> None:
         raise SlotOutOfRange(
             f"slots reach from {int(low)} to {int(high)}, the cache has 0..{num_slots - 1}; "
             "look for a row that was read past its allocated length, or an unmapped window slot"
+        )
+
+
+def _check_same_rows(k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
+    """A kernel knows one number of rows: it would write behind the end of the shorter cache."""
+    if k_cache.shape[0] != v_cache.shape[0]:
+        raise ConfigurationError(
+            f"keys and values share their slots, found caches of {k_cache.shape[0]} and "
+            f"{v_cache.shape[0]} rows"
         )
 
 

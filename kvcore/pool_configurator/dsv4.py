@@ -93,8 +93,11 @@ def configure_dsv4_pools(
     full_tokens_ratio: float,
     max_running_requests: int,
     max_total_tokens: int | None = None,
+    max_reserve_len: int = 0,
 ) -> DSV4PoolSizes:
     """Sizes for ``DSV4Allocator``: states for ``max_running_requests``, and the tokens that the rest holds.
+
+    ``max_reserve_len`` is the allocator's: the most tokens that a speculative step reserves for a request.
 
     The window pool has ``full_tokens_ratio`` (0 < r <= 1) tokens for one of the full; ``max_total_tokens`` is
     the user's limit on those. Raises ConfigurationError for a page size that holds no whole block of 128, a
@@ -103,7 +106,8 @@ def configure_dsv4_pools(
     """
     check_dsv4_page_size(page_size)
     c4_states, c128_states = (
-        state_pool_size(ratio, page_size, max_running_requests) for ratio in (C4_RATIO, C128_RATIO)
+        state_pool_size(ratio, page_size, max_running_requests, max_reserve_len=max_reserve_len)
+        for ratio in (C4_RATIO, C128_RATIO)
     )
     states_bytes = c4_states * layers.c4_state_bytes + c128_states * layers.c128_state_bytes
     if states_bytes >= budget_bytes:

@@ -99,7 +99,8 @@ class KVPool(ABC):
         """Copy the KV in ``source_slots[i]`` to ``target_slots[i]`` in all layers.
 
         Both are int32 or int64 [n], targets distinct; the two sets may overlap in any way: every source is
-        read before any target is written.
+        read before any target is written. On the CPU, SlotOutOfRange, with nothing written, for a slot that
+        the pool does not have.
         """
 
     @abstractmethod

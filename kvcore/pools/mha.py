@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kvcore import kernels
+from kvcore.kernels.kv_store import check_slot_range
 from kvcore.pools.kv import CPU_COPY_CHUNK, KVPool, KVWriteLoc, TokenMajorPool
 
 if TYPE_CHECKING:
@@ -132,6 +133,9 @@ class PagedMHATokenToKVPool(KVPool):
 
     def move_kv_cache(self, target_slots: torch.Tensor, source_slots: torch.Tensor) -> None:
         """Copy tokens between slots, buffer by buffer; a gather is complete before its scatter starts."""
+        for slots in (source_slots, target_slots):
+            if slots.is_cpu and slots.numel():
+                check_slot_range(slots, self._buffers[0].shape[0] * self.page_size)
         source_pages, source_offsets = self._split(source_slots)
         target_pages, target_offsets = self._split(target_slots)
         for buffer in self._buffers:

@@ -12,7 +12,7 @@ from kvcore.prefix_cache.rows import advance_prefix, record_of, row_of
 from kvcore.prefix_cache.swa_check import check_window
 from kvcore.prefix_cache.swa_merge import SlotLedger
 from kvcore.prefix_cache.swa_tree import SWANode, SWATree
-from kvcore.prefix_cache.tree_cache import TreeCache
+from kvcore.prefix_cache.tree_cache import TreeCache, slots_of
 from kvcore.prefix_cache.window import Hole, free_run, hole_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class SWARadixCache(TreeCache[SWANode]):
         """
         hole = Hole(max(prev_prefix_len, swa_evict_floor), swa_evicted_seqlen)
         length = self.cached_len(key)
-        value = value[:length]
+        value = slots_of(value, length)
         ledger = SlotLedger()
         path, prefix_len = self.tree.reach(key)
         path = self._merge(path, value, prev_prefix_len, hole, ledger)

@@ -110,3 +110,11 @@ class TreeCache(PrefixCache, Generic[N]):
         req.last_lock = None if node is None else self.inc_lock_ref(node)
         if held is not None:
             self.dec_lock_ref(held)
+
+
+def slots_of(value: torch.Tensor, length: int) -> torch.Tensor:
+    """The first ``length`` of the slots that come with a key; AssertionError when there are fewer."""
+    assert value.shape[0] >= length, (
+        f"{length} tokens are inserted with {value.shape[0]} slots; give the slot of every token of the key"
+    )
+    return value[:length]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from kvcore.admission import match_for_admission, set_extend_range
 from kvcore.allocation import _compute_dsv4_state_lens, alloc_for_decode
-from kvcore.allocation_sizing import page_aligned_decode_alloc_lens
+from kvcore.allocation_sizing import get_alloc_reserve_per_decode, page_aligned_decode_alloc_lens
 from kvcore.allocators.dsv4 import DSV4Allocator
+from kvcore.allocators.dsv4_lens import state_pool_size
 from kvcore.allocators.dsv4_values import DSV4PoolSizes
 from kvcore.disaggregation.decode import alloc_for_decode_prealloc
 from kvcore.errors import ConfigurationError, KvReuseError, OutOfSlots
 from kvcore.invariants import InvariantChecker
 from kvcore.pools.req_to_token import ReqToTokenPool
 from kvcore.prefix_cache import SWAChunkCache
+from kvcore.prefix_cache.unfinished import maybe_cache_unfinished_req
 from kvcore.req import ReqKvInfo
 from tests.kvcore.allocators.factories import extend_args
 from tests.kvcore.factories import Stack, make_req, make_server_args, make_stack
@@ -218,3 +221,45 @@ def test_the_rings_hold_what_a_planned_step_takes(page_size, reserve):
         kv.kv_committed_len = min(kv.kv_allocated_len, kv.kv_committed_len + 1 + reserve // (1 + step % 3))
         [cur], [nxt], _ = page_aligned_decode_alloc_lens([kv], reserve, page_size)
     assert kv.kv_allocated_len >= kv.kv_committed_len > page_size
+
+
+@pytest.mark.parametrize("page_size", [128, 256, 512])
+@pytest.mark.parametrize("spec", [None, "eagle"])
+@pytest.mark.parametrize(("chunk_pages", "tail"), [(1, 0), (1, 127), (2, 3), (3, 1)])
+def test_states_for_one_request_carry_it_alone_whatever_its_length(page_size, spec, chunk_pages, tail):
+    args = make_server_args(spec, page_size=page_size, context_len=8192)
+    reserve = 0 if spec is None else get_alloc_reserve_per_decode(args)
+    pool, full = ReqToTokenPool(2, 12_000, device="cpu"), 40 * page_size
+    c4, c128 = (state_pool_size(ratio, page_size, 1, max_reserve_len=reserve) for ratio in (4, 128))
+    allocator = DSV4Allocator(
+        DSV4PoolSizes(full, full, full // 4, full // 128, c4, c128),
+        page_size,
+        num_rows=pool.num_rows,
+        device="cpu",
+        max_reserve_len=reserve,
+    )
+    tree = SWAChunkCache(pool, allocator, sliding_window_size=128)
+    stack = Stack(args, pool, allocator, tree, InvariantChecker(pool, allocator, tree))
+    req = make_req("alone", 4 * chunk_pages * page_size + tail, max_new_tokens=999)
+    match_for_admission(req, tree)
+    while set_extend_range(req, chunk_pages * page_size, page_size):
+        batch = stack.batch([req])
+        batch.prepare_for_extend()
+        if not req.is_chunked:
+            break
+        maybe_cache_unfinished_req(req, tree, chunked=True)
+    batch.advance([[7]])
+    for _ in range(2 * page_size + 5):
+        assert batch.retract_decode() == ([], [])
+        batch.prepare_for_decode()
+        batch.advance([[1]])
+    stack.check(req)
+
+
+def test_a_snapshot_sees_the_pools_of_compressed_attention():
+    stack = make_compressed()
+    before = stack.snapshot()
+    batch = stack.extended(make_req("a", 200))
+    names = before.differences(stack.snapshot())
+    assert {"c4 pool", "c128 pool", "c4 pages", "c128 pages", "c4 states", "c128 states"} <= set(names)
+    stack.finish(batch)

@@ -43,11 +43,11 @@ def test_a_draft_layer_adds_its_share():
 
 
 def test_sizes_in_numbers():
-    states = 2048 * LAYERS.c4_state_bytes + 3072 * LAYERS.c128_state_bytes
+    states = 3072 * LAYERS.c4_state_bytes + 3072 * LAYERS.c128_state_bytes
     budget = states + 12_800 * 363 + 3_200 * 4 * 584
 
     assert configure_dsv4_pools(budget, LAYERS, 128, **ARGS) == DSV4PoolSizes(
-        full=12_800, swa=3_200, c4=3_200, c128=100, c4_state=2_048, c128_state=3_072
+        full=12_800, swa=3_200, c4=3_200, c128=100, c4_state=3_072, c128_state=3_072
     )
     assert configure_dsv4_pools(budget - 1, LAYERS, 128, **ARGS).full == 12_800 - 128
     assert configure_dsv4_pools(budget, LAYERS, 128, **ARGS, max_total_tokens=6_500).full == 6_400
@@ -77,14 +77,14 @@ def test_the_budget_is_filled_to_a_page_and_the_allocator_takes_the_sizes(ratio,
 
 def test_states_that_leave_nothing_are_refused():
     with pytest.raises(
-        NotEnoughMemory, match="the compress states of 8 requests take 54525952 of 54525952 bytes"
+        NotEnoughMemory, match="the compress states of 8 requests take 75497472 of 75497472 bytes"
     ):
-        configure_dsv4_pools(54_525_952, LAYERS, 128, **ARGS)
+        configure_dsv4_pools(75_497_472, LAYERS, 128, **ARGS)
 
 
 def test_a_budget_without_a_page_is_refused():
     with pytest.raises(NotEnoughMemory, match="not one page of 128"):
-        configure_dsv4_pools(54_525_952 + 1000, LAYERS, 128, **ARGS)
+        configure_dsv4_pools(75_497_472 + 1000, LAYERS, 128, **ARGS)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_a_budget_without_a_page_is_refused():
 )
 def test_settings_that_cannot_be_are_refused(changed, message):
     with pytest.raises(ConfigurationError, match=message):
-        configure_dsv4_pools(70_000_000, LAYERS, **{"page_size": 128, **ARGS, **changed})
+        configure_dsv4_pools(91_000_000, LAYERS, **{"page_size": 128, **ARGS, **changed})

@@ -93,7 +93,7 @@ def test_positions_count_all_states_ever_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "page_size", "expected"), [(4, 256, 512), (128, 256, 512), (4, 128, 256), (128, 128, 384)]
+    ("ratio", "page_size", "expected"), [(4, 256, 512), (128, 256, 512), (4, 128, 384), (128, 128, 384)]
 )
 def test_a_request_has_at_least_two_state_pages(ratio: int, page_size: int, expected: int) -> None:
     assert state_pool_size(ratio, page_size, 3) == 3 * expected

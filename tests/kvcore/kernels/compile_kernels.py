@@ -31,7 +31,7 @@ def cases(lens: str, slots: str) -> list[Case]:
     blocks = {"BLOCK": 1024, "REQUEST_BLOCK": 256}
     table = {"req_to_token": "*i32", "row_stride": "i32", "rows": slots}
     copy = {"pointers": "*i64", "row_words": "*i64", "slots": slots, "staged": "*i64"}
-    copy |= {"num_slots": "i32", "max_row_words": "i32"}
+    copy |= {"num_slots": "i32", "max_row_words": "i32", "num_rows": "i32"}
     strides = ["a_cache_stride", "b_cache_stride", "a_stride", "b_stride", "a_width", "b_width", "a_tiles"]
     return [
         Case(

@@ -167,6 +167,50 @@ def test_every_source_of_a_copy_needs_a_target(backend: str) -> None:
     assert torch.equal(buffer, before)
 
 
+@pytest.mark.parametrize("slots", [([0, 1], [2, -1]), ([0, 4], [2, 3]), ([2, 3], [0, 4])])
+def test_a_copy_from_or_to_no_row_is_refused_and_writes_nothing(
+    backend: str, slots: tuple[list[int], list[int]]
+) -> None:
+    buffers = [
+        torch.arange(8.0, device=device_of(backend)).view(4, 2),
+        torch.ones(5, 1).to(device_of(backend)),
+    ]
+    table, before = kernels.BufferTable.of(buffers), [buffer.clone() for buffer in buffers]
+    targets, sources = (torch.tensor(values, device=buffers[0].device) for values in slots)
+
+    with on(backend), pytest.raises(SlotOutOfRange, match=r"the cache has 0\.\.3"):
+        kernels.copy_kv_pages(table, targets, sources, probe=True)
+
+    assert all(map(torch.equal, buffers, before))
+
+
+def test_an_unprobed_copy_reaches_no_other_memory(backend: str) -> None:
+    buffer = torch.arange(8.0, device=device_of(backend)).view(4, 2)
+    before = buffer.clone()
+    sources, targets = (torch.tensor(values, device=buffer.device) for values in ([1, 9, 2], [0, 3, 9]))
+
+    with on(backend):
+        if backend == "torch":
+            with pytest.raises(IndexError):
+                kernels.copy_kv_pages(kernels.BufferTable.of([buffer]), targets, sources, probe=False)
+        else:
+            kernels.copy_kv_pages(kernels.BufferTable.of([buffer]), targets[::2], sources[::2], probe=False)
+            assert torch.equal(buffer[0], before[1])
+
+    assert torch.equal(buffer[1:], before[1:])
+
+
+def test_keys_and_values_of_different_lengths_are_refused(backend: str) -> None:
+    k_cache, v_cache = (torch.zeros((rows, 1, 4), device=device_of(backend)) for rows in (8, 4))
+    values, slots = torch.ones((1, 1, 4), device=k_cache.device), torch.tensor([6], device=k_cache.device)
+
+    with on(backend), pytest.raises(ConfigurationError, match="caches of 8 and 4 rows"):
+        kernels.store_kv(k_cache, v_cache, slots, values, values)
+
+    assert not k_cache.any()
+    assert not v_cache.any()
+
+
 @pytest.mark.parametrize("strided", [True, False])
 def test_a_table_takes_contiguous_buffers_only(backend: str, strided: bool) -> None:
     buffers = [torch.zeros((4, 6), device=device_of(backend))[:, ::2]] if strided else []

@@ -356,3 +356,11 @@ def test_check_finds_slots_that_are_no_pages() -> None:
 
     with pytest.raises(InvariantViolation, match="no whole pages"):
         cache.check()
+
+
+def test_a_key_with_too_few_slots_is_refused_and_nothing_is_kept() -> None:
+    cache = make_radix()
+    with pytest.raises(AssertionError, match="6 tokens are inserted with 3 slots"):
+        cache.insert(RadixKey([1, 2, 3, 4, 5, 6]), torch.arange(1, 4))
+    assert cache.evictable_size() == 0
+    assert match_len(cache, [1, 2, 3, 4, 5, 6]) == 0
