@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from prtoggle.drift.candidates import Evidence, Wanted, cached_source, package_files, search
+from prtoggle.drift.candidates import Evidence, Wanted, package_files, search
 from prtoggle.drift.edit_maker import edits_between
 from prtoggle.drift.functions import Definition, definition_at
 from prtoggle.drift.likeness import is_test_module, likeness
 from prtoggle.drift.merging import changes, indented, merge_lines
 from prtoggle.edits import compilable_module, merge, plan_patch
 from prtoggle.errors import EditOverlapError, PrToggleError
+from prtoggle.forge.ages import ages_of
 from prtoggle.forge.draft_value import Draft, DraftPatch
+from prtoggle.forge.files import files_around, surroundings_of
 from prtoggle.forge.fix import LeftOut
 from prtoggle.forge.function_merge import first_conflict, merged_function
 from prtoggle.forge.later_use import still_used, used_later
 from prtoggle.forge.moves import moved_between
 from prtoggle.forge.places import Place, place_of
-from prtoggle.forge.units import Package, compare
+from prtoggle.forge.units import compare
 from prtoggle.forge.whole_files import whole_file
 from prtoggle.rebinding import in_a_branch, may_be_rebound_at, rebound_at
 from prtoggle.source.source_text import ModuleSource, read_source, split_lines
@@ -58,56 +59,42 @@ def make_draft(fix: Fix, root: Path, renames: Mapping[str, str]) -> Draft:
         return Draft(
             fix, left_out=[*fix.left_out, LeftOut(f"the commit, between {' and '.join(moved)},", why)]
         )
-    draft = _draft(fix, root, renames, imports_stay=False)
+    draft = _draft(fix, root, renames, lenient=False)
     if draft.possible:
         return draft
-    lenient = _draft(fix, root, renames, imports_stay=True)
-    return lenient if lenient.possible else draft
+    partial = _draft(fix, root, renames, lenient=True)
+    return partial if partial.possible else draft
 
 
-def _draft(fix: Fix, root: Path, renames: Mapping[str, str], *, imports_stay: bool) -> Draft:
+def _draft(fix: Fix, root: Path, renames: Mapping[str, str], *, lenient: bool) -> Draft:
     draft = Draft(fix, left_out=list(fix.left_out))
     places: list[Place] = []
     for file in fix.files:
         place = place_of(root, file.path_after, renames) if file.path_after else None
         if place is not None and file.before is not None and file.after is not None:
             places.append(place)
-            _take_out(draft, file, place, imports_stay=imports_stay)
+            _take_out(draft, file, place, root, lenient=lenient)
         else:
             draft.left_out.append(whole_file(file, place, root))
     if draft.patches:
-        _prove(draft, places)
+        _prove(draft, places, root)
     return draft
 
 
-def _package(place: Place) -> Package:
-    """What the comparison has to know of the module's surroundings, looked up when it is asked for."""
-
-    def is_module(name: str) -> bool:
-        top, *rest = name.split(".")
-        base = place.folder if place.folder.name == top else place.folder / top
-        file = base.joinpath(*rest)
-        return file.is_dir() or file.with_name(f"{file.name}.py").is_file()
-
-    def texts() -> list[str]:
-        sources = [cached_source(path) for _, path in package_files(place.folder)]
-        return [source.text for source in sources if source is not None]
-
-    return Package(place.module, place.file.name == "__init__.py", is_module, lru_cache(texts))
-
-
-def _take_out(draft: Draft, file: FixedFile, place: Place, *, imports_stay: bool) -> None:
+def _take_out(draft: Draft, file: FixedFile, place: Place, root: Path, *, lenient: bool) -> None:
     assert file.before is not None
     assert file.after is not None
     try:
-        comparison = compare(file.before, file.after, _package(place), imports_stay=imports_stay)
+        comparison = compare(file.before, file.after, surroundings_of(place, root), lenient=lenient)
         source = read_source(place.file)
         today = _Today(place, source, ast.parse(source.text))
     except (SyntaxError, ValueError, PrToggleError) as error:
         draft.left_out.append(LeftOut(file.path_after, f"cannot be parsed: {error}"))
         return
     draft.stays += [f"{place.module}.{name}" for name in comparison.stays]
-    draft.leaves += tuple(f"{place.module}.{name}, which may run a module" for name in comparison.leaves)
+    for name in comparison.leaves:
+        effect = "run a module" if name.startswith(("import ", "from ")) else "have an effect"
+        draft.leaves += (f"{place.module}.{name}, which may {effect}",)
     kept = list(draft.patches), list(draft.left_out)
     for unit in comparison.functions:
         _function(draft, unit, today)
@@ -269,7 +256,7 @@ def _not_in_force(
             yield LeftOut(item.patch.target, why)
 
 
-def _prove(draft: Draft, places: Sequence[Place]) -> None:
+def _prove(draft: Draft, places: Sequence[Place], root: Path) -> None:
     """Do all patches together, compile what comes out, and look for names that others still use."""
     edited: dict[Path, str] = {}
     modules: dict[Path, str] = {}
@@ -287,6 +274,8 @@ def _prove(draft: Draft, places: Sequence[Place]) -> None:
         except (PrToggleError, SyntaxError, ValueError) as error:
             draft.left_out.append(LeftOut(modules[file], f"does not stand without the fix: {error}"))
             return
-    folders = list(dict.fromkeys(place.folder for place in places))
-    draft.used_still = still_used(draft.stays, edited, folders)
-    draft.left_out += [LeftOut("later code:", sentence) for sentence in used_later(edited, modules, folders)]
+    files = [path for place in places for path in files_around(place.folder, root)]
+    ages = ages_of(draft.fix, root)
+    draft.used_still = still_used(draft.stays, edited, files)
+    later = used_later(edited, modules, list(dict.fromkeys(files)), ages)
+    draft.left_out += [LeftOut("later code:", sentence) for sentence in later]

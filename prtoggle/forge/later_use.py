@@ -8,80 +8,123 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from prtoggle.definitions import FunctionNode, last_name
-from prtoggle.drift.candidates import package_files
-from prtoggle.drift.functions import definitions
-from prtoggle.errors import UnsupportedTargetError
+from prtoggle.definitions import last_name
+from prtoggle.drift.candidates import cached_source
+from prtoggle.forge.altered import altered_functions, other_uses
+from prtoggle.forge.heirs import heirs_of, made_otherwise
+from prtoggle.forge.lost_names import binds, lost_names, names_of, uses_of
 from prtoggle.forge.signatures import changed_signatures, misfit
-from prtoggle.source.source_text import read_source
+from prtoggle.source.source_text import read_source, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from prtoggle.forge.altered import Altered
+    from prtoggle.forge.heirs import Heirs
+    from prtoggle.forge.lost_names import Lost
     from prtoggle.forge.signatures import Changed
 
 
-class Lost(NamedTuple):
-    """A name that the reverted modules lack; `owner` is the function of a parameter, the module or the class.
+class Ages(Protocol):
+    """Knows which lines of a file are older than the fix."""
 
-    A "member" is an attribute of a class without bases: what is surely such an instance needs it.
+    def is_older(self, path: Path, text: str) -> bool:
+        """Whether every line of the text stood in the file before the fix."""
+
+
+class _Lost(NamedTuple):
+    """What the reverted modules lack, or have otherwise."""
+
+    names: list[Lost]
+    calls: list[Changed]
+    altered: list[Altered]
+
+    def found_in(self, text: str) -> _Lost:
+        """What of it a text may be about."""
+        calls = [
+            item for item in self.calls if item.is_made or any(_stands_in(name, text) for name in item.names)
+        ]
+        return _Lost(
+            [item for item in self.names if _stands_in(item.name, text)],
+            calls,
+            [item for item in self.altered if _stands_in(item.name, text)],
+        )
+
+
+def used_later(
+    edited: Mapping[Path, str], modules: Mapping[Path, str], files: Sequence[Path], ages: Ages
+) -> list[str]:
+    """Sentences about names that the edited texts lack, or have otherwise, and other code needs.
+
+    `edited` maps files to their reverted text, `modules` to their names; `files` are searched.
     """
-
-    kind: str
-    name: str
-    owner: str
-
-
-class _Names(NamedTuple):
-    parameters: dict[str, frozenset[str]]
-    members: frozenset[tuple[str, str]]
-    attributes: frozenset[str]
-    module_names: frozenset[str]
-
-
-def used_later(edited: Mapping[Path, str], modules: Mapping[Path, str], folders: Sequence[Path]) -> list[str]:
-    """Sentences about names that the edited texts lack and other code needs.
-
-    `edited` maps files to their reverted text, `modules` to their names; `folders` are searched.
-    """
-    lost: list[Lost] = []
-    changed: list[Changed] = []
+    lost = _Lost([], [], [])
     texts: dict[Path, str] = {}
     for path, text in edited.items():
         before, after = ast.parse(read_source(path).text), ast.parse(text)
-        lost += _lost(_names(before), _names(after), modules[path])
-        changed += changed_signatures(before, after)
+        changed = changed_signatures(before, after)
+        lost.names.extend(lost_names(names_of(before), names_of(after), modules[path]))
+        lost.calls.extend(changed)
+        lost.altered.extend(altered_functions(before, after, modules[path], changed))
         texts[path.resolve()] = text
-    if not lost and not changed:
+    if not any(lost):
         return []
     said: dict[Lost, str] = {}
     calls: dict[str, str] = {}
+    others: dict[Altered, str] = {}
     defined: set[str] = set()
-    for path, text in _texts(texts, folders):
-        wanted = [item for item in lost if _stands_in(item.name, text)]
-        called = [item for item in changed if any(_stands_in(name, text) for name in item.names)]
-        if (wanted or called) and (tree := _parsed(text)) is not None:
-            said = _uses(tree, path, wanted) | said
-            calls = _misfits(tree, path, called, own=path not in texts) | calls
-            defined |= _names(tree).attributes
+    every = list(_texts(texts, files))
+    makers = {name for item in lost.calls if item.is_made for name in item.names}
+    heirs = {name: heirs_of(name, [text for _, text in every]) for name in makers}
+    owned = {path.resolve(): module for path, module in modules.items()}
+    for path, text in every:
+        wanted = lost.found_in(text)
+        if any(wanted) and (tree := _parsed(text)) is not None:
+            said = uses_of(tree, path, wanted.names) | said
+            calls = _misfits(tree, path, wanted.calls, heirs, own=path not in texts) | calls
+            others = _others(tree, path, text, wanted.altered, ages, owned.get(path, "")) | others
+            defined |= names_of(tree).attributes
     members = {item.name for item in said if item.kind == "member"}
     # An attribute that another class has too may be the one that is meant.
     skipped = {item for item in said if item.kind == "attribute" and item.name in defined | members}
     told = {item.owner for item in said if item.kind == "parameter"}
     found = [text for item, text in said.items() if item not in skipped]
-    return found + [text for owner, text in calls.items() if owner not in told]
+    found += [text for owner, text in calls.items() if owner not in told]
+    return found + [
+        text for item, text in others.items() if item.owner not in told and item.owner not in calls
+    ]
+
+
+def _others(
+    tree: ast.Module, path: Path, text: str, altered: Sequence[Altered], ages: Ages, module: str
+) -> dict[Altered, str]:
+    """The first later use of each altered function that is no call which fits, as a sentence."""
+    said: dict[Altered, str] = {}
+    for item in altered:
+        for node in other_uses(tree, item, own=module == item.module):
+            lines = "".join(split_lines(text)[node.lineno - 1 : node.end_lineno])
+            if not ages.is_older(path, lines):
+                after = (
+                    "after the revert it does not" if "takes" in item.what else "after the revert it is not"
+                )
+                use = "is used" if item.calls_too else "is passed on"
+                said[item] = f"{item.owner} {use} at {path.name}:{node.lineno}: it {item.what}, and {after}"
+                break
+    return said
 
 
 def _stands_in(name: str, text: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
-def _misfits(tree: ast.Module, path: Path, changed: Sequence[Changed], *, own: bool) -> dict[str, str]:
+def _misfits(
+    tree: ast.Module, path: Path, changed: Sequence[Changed], heirs: Mapping[str, Heirs], *, own: bool
+) -> dict[str, str]:
     """The first call, by the function that it is for, which does not fit once the fix is out."""
-    names = frozenset(name for node in tree.body for name in _binds(node)) if own else frozenset()
+    names = frozenset(name for node in tree.body for name in binds(node)) if own else frozenset()
     aliases = {
         alias.asname: alias.name
         for node in ast.walk(tree)
@@ -90,8 +133,9 @@ def _misfits(tree: ast.Module, path: Path, changed: Sequence[Changed], *, own: b
         if alias.asname
     }
     said: dict[str, str] = {}
+    made = made_otherwise(tree, heirs)
     for node in ast.walk(tree):
-        item = misfit(node, changed, names, aliases)
+        item = misfit(node, changed, names, aliases, made)
         if item is not None:
             where = f"{path.name}:{getattr(node, 'lineno', 0)}"
             why = "fits today, and after the revert it does not, or nobody can tell"
@@ -99,12 +143,12 @@ def _misfits(tree: ast.Module, path: Path, changed: Sequence[Changed], *, own: b
     return said
 
 
-def still_used(names: Sequence[str], edited: Mapping[Path, str], folders: Sequence[Path]) -> set[str]:
-    """Those of the dotted names whose last part is read anywhere in the folders, after the revert."""
+def still_used(names: Sequence[str], edited: Mapping[Path, str], files: Sequence[Path]) -> set[str]:
+    """Those of the dotted names whose last part is read anywhere in the files, after the revert."""
     texts = {path.resolve(): text for path, text in edited.items()}
     wanted = {name.rpartition(".")[2]: name for name in names}
     used: set[str] = set()
-    for _, text in _texts(texts, folders):
+    for _, text in _texts(texts, files):
         if not any(re.search(rf"\b{re.escape(name)}\b", text) for name in wanted):
             continue
         for node in ast.walk(_parsed(text) or ast.Module([], [])):
@@ -114,11 +158,13 @@ def still_used(names: Sequence[str], edited: Mapping[Path, str], folders: Sequen
     return used
 
 
-def _texts(edited: Mapping[Path, str], folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """All files of the folders, those that the revert edits as it leaves them."""
-    files = {path.resolve() for folder in folders for _, path in package_files(folder)} | set(edited)
-    for path in sorted(files):
-        yield path, edited[path] if path in edited else _text(path)
+def _texts(edited: Mapping[Path, str], files: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """All files, those that the revert edits as it leaves them."""
+    for path in sorted({path.resolve() for path in files} | set(edited)):
+        if path in edited:
+            yield path, edited[path]
+        elif (source := cached_source(path)) is not None:
+            yield path, source.text
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -126,142 +172,3 @@ def _parsed(text: str) -> ast.Module | None:
         return ast.parse(text)
     except (SyntaxError, ValueError):
         return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_source(path).text
-    except (UnsupportedTargetError, OSError):
-        return ""
-
-
-def _lost(before: _Names, after: _Names, module: str) -> Iterator[Lost]:
-    for function, names in before.parameters.items():
-        if function in after.parameters:
-            yield from (Lost("parameter", name, function) for name in names - after.parameters[function])
-    yield from (Lost("attribute", name, "") for name in before.attributes - after.attributes)
-    yield from (Lost("member", name, owner) for owner, name in before.members - after.members)
-    yield from (Lost("module name", name, module) for name in before.module_names - after.module_names)
-
-
-def _names(tree: ast.Module) -> _Names:
-    found = list(definitions(tree, ()))
-    parameters = {
-        definition.qualname: frozenset(_parameters(definition.node))
-        for definition in found
-        if isinstance(definition.node, FunctionNode)
-    }
-    attributes = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    }
-    for definition in found:
-        if isinstance(definition.node, ast.ClassDef):
-            attributes |= {name for statement in definition.node.body for name in _binds(statement)}
-    members = {
-        (definition.node.name, name)
-        for definition in found
-        if isinstance(definition.node, ast.ClassDef) and not definition.node.bases
-        for name in _members(definition.node)
-    }
-    return _Names(
-        parameters,
-        frozenset(members),
-        frozenset(attributes),
-        frozenset(name for node in tree.body for name in _binds(node)),
-    )
-
-
-def _members(node: ast.ClassDef) -> Iterator[str]:
-    """What a class binds in its body, and its methods at their first parameter."""
-    for statement in node.body:
-        yield from _binds(statement)
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _is_self(inner.value):
-            yield inner.attr
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ("self", "cls")
-
-
-def _parameters(node: FunctionNode) -> list[str]:
-    arguments = node.args
-    return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-
-
-def _binds(node: ast.stmt) -> list[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-def _uses(tree: ast.Module, path: Path, lost: Sequence[Lost]) -> dict[Lost, str]:
-    """The first use of each name in a module, as a sentence."""
-    said: dict[Lost, str] = {}
-    instances = _instances(tree) if any(item.kind == "member" for item in lost) else frozenset()
-    for node in ast.walk(tree):
-        for item in lost:
-            if item not in said and (
-                _is_use(node, item) if item.kind != "member" else _is_read(node, item, instances)
-            ):
-                what = f"{'attribute' if item.kind == 'member' else item.kind} {item.name}"
-                what += f" of {item.owner}" if item.owner else ""
-                line = getattr(node, "lineno", 0)
-                said[item] = f"{what} is used at {path.name}:{line}, after the revert too"
-    return said
-
-
-def _is_use(node: ast.AST, item: Lost) -> bool:
-    if item.kind == "parameter":
-        return isinstance(node, ast.Call) and _calls(node, item)
-    if item.kind == "attribute":
-        read = _read(node)
-        return read is not None and read[1] == item.name
-    return (
-        isinstance(node, ast.ImportFrom)
-        and (node.module or "").rpartition(".")[2] == item.owner.rpartition(".")[2]
-        and any(alias.name == item.name for alias in node.names)
-    )
-
-
-def _read(node: ast.AST) -> tuple[ast.expr, str] | None:
-    """The object and the attribute that an expression reads, by a dot or by getattr without a default."""
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-        return node.value, node.attr
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-        match node.args:
-            case [value, ast.Constant(value=str(name))]:
-                return value, name
-    return None
-
-
-def _is_read(node: ast.AST, item: Lost, instances: frozenset[tuple[str, str]]) -> bool:
-    """Whether an attribute of the item's class, or of what surely is one of its instances, is read."""
-    read = _read(node)
-    if read is None or read[1] != item.name:
-        return False
-    value = read[0].func if isinstance(read[0], ast.Call) else read[0]
-    name = last_name(value)
-    return name == item.owner or (item.owner, name) in instances
-
-
-def _instances(tree: ast.Module) -> frozenset[tuple[str, str]]:
-    """(class, name) of the names that are made by a call of the class, or annotated with it."""
-    found: set[tuple[str, str]] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            owner = last_name(node.value.func)
-            found |= {(owner, target.id) for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.arg) and isinstance(node.annotation, ast.Name):
-            found.add((node.annotation.id, node.arg))
-    return frozenset(found)
-
-
-def _calls(node: ast.Call, item: Lost) -> bool:
-    """Whether the call passes the parameter by name to something of the function's name."""
-    owner, _, name = item.owner.rpartition(".")
-    names = {name, owner.rpartition(".")[2]} if name in ("__init__", "__new__") else {name}
-    return last_name(node.func) in names and any(keyword.arg == item.name for keyword in node.keywords)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prtoggle.definitions import FunctionNode
-from prtoggle.forge.standing import ScopeNode, Standing, import_key, is_inert
+from prtoggle.forge.inert import Inert, imports_the_library
+from prtoggle.forge.standing import ScopeNode, Standing, import_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +47,9 @@ def _of_scope(old: ScopeNode, new: ScopeNode, standing: Standing, prefix: str) -
             yield prefix + _shown(entry.node)
     for left in places.values():
         yield from (prefix + _shown(was[number].node) for number in left)
-    yield from (prefix + _shown(node) for node in _displaced(order, in_class=isinstance(new, ast.ClassDef)))
+    in_class = isinstance(new, ast.ClassDef)
+    displaced = _displaced(order, standing.inert, in_class=in_class)
+    yield from (prefix + _shown(node) for node in displaced)
 
 
 def _entries(scope: ScopeNode) -> Iterator[_Entry]:
@@ -68,37 +70,34 @@ def _entries(scope: ScopeNode) -> Iterator[_Entry]:
             yield _Entry(ast.dump(node), node)
 
 
-def _displaced(order: Sequence[tuple[int, ast.stmt]], *, in_class: bool) -> Iterator[ast.stmt]:
+def _displaced(order: Sequence[tuple[int, ast.stmt]], inert: Inert, *, in_class: bool) -> Iterator[ast.stmt]:
     """The statements that stand behind one which they stood before, where that can matter."""
     highest: list[tuple[int, ast.stmt]] = []
     for number, node in order:
         passed = [other for place, other in highest if place > number]
-        if any(not _commute(node, other, in_class=in_class) for other in passed):
+        if any(not _commute(node, other, inert, in_class=in_class) for other in passed):
             yield node
         highest.append((number, node))
 
 
-def _commute(one: ast.stmt, other: ast.stmt, *, in_class: bool) -> bool:
+def _commute(one: ast.stmt, other: ast.stmt, inert: Inert, *, in_class: bool) -> bool:
     """Whether the order of two statements makes no difference."""
     if in_class and not (isinstance(one, FunctionNode) and isinstance(other, FunctionNode)):
         return False
-    return _is_free(one) and _is_free(other) and not (_names(one) & _names(other))
+    return _is_free(one, inert) and _is_free(other, inert) and not (_names(one) & _names(other))
 
 
-def _is_free(node: ast.stmt) -> bool:
+def _is_free(node: ast.stmt, inert: Inert) -> bool:
     """Whether a statement neither does nor needs anything at the moment when it runs."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return _imports_the_library(node)
+        return imports_the_library(node)
     if isinstance(node, FunctionNode):
-        return is_inert(node)
+        return inert.is_inert(node)
     value = getattr(node, "value", None)
-    return is_inert(node) and value is not None and not any(isinstance(x, ast.Name) for x in ast.walk(value))
-
-
-def _imports_the_library(node: ast.Import | ast.ImportFrom) -> bool:
-    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-    return all(name.partition(".")[0] in sys.stdlib_module_names for name in names) and not getattr(
-        node, "level", 0
+    return (
+        inert.is_inert(node)
+        and value is not None
+        and not any(isinstance(x, ast.Name) for x in ast.walk(value))
     )
 
 

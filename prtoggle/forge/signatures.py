@@ -52,6 +52,33 @@ class Changed(NamedTuple):
         makes = name in ("__init__", "__new__")
         return frozenset({outer.rpartition(".")[2]} if makes and outer else {name})
 
+    @property
+    def is_made(self) -> bool:
+        """Whether it is what makes instances of a class."""
+        return self.owner.rpartition(".")[2] in ("__init__", "__new__")
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields of a record that the revert takes away."""
+        if not self.is_made or self.today.receiver:
+            return frozenset()
+        return frozenset(self.today.positional) - frozenset(self.reverted.positional)
+
+    @property
+    def takes_as_much(self) -> bool:
+        """Whether whatever can be passed today can be passed after the revert."""
+        today, reverted = self.today, self.reverted
+        names = [item.keyword | set(item.positional) for item in (today, reverted)]
+        return (
+            (reverted.more or (not today.more and _begins(reverted.positional, today.positional)))
+            and (reverted.any_keyword or (not today.any_keyword and names[0] <= names[1]))
+            and reverted.required <= today.required
+        )
+
+
+def _begins(whole: tuple[str, ...], part: tuple[str, ...]) -> bool:
+    return whole[: len(part)] == part
+
 
 def changed_signatures(today: ast.Module, reverted: ast.Module) -> list[Changed]:
     """The functions and records of a module that take something else once it is reverted."""
@@ -64,17 +91,26 @@ def changed_signatures(today: ast.Module, reverted: ast.Module) -> list[Changed]
 
 
 def misfit(
-    node: ast.AST, changed: Sequence[Changed], own: frozenset[str], aliases: Mapping[str, str]
+    node: ast.AST,
+    changed: Sequence[Changed],
+    own: frozenset[str],
+    aliases: Mapping[str, str],
+    made: Mapping[int, str],
 ) -> Changed | None:
     """The function that a call is for which it does not fit after the revert, or for which nobody can tell.
 
-    `own` are the names that the call's module binds itself, `aliases` what its imports call others by.
+    `own` are the names that the call's module binds itself, `aliases` what its imports call others by, `made`
+    the class that a call makes an instance of without naming it, by the id of its node.
     """
     if not isinstance(node, ast.Call):
         return None
     function, *_ = names = [last_name(item) for item in (node.func, *node.args[:1])]
     names = [aliases.get(name, name) for name in names]
     for item in changed:
+        if item.is_made and made.get(id(node)) in item.names and not _still_fits(node, item):
+            return item
+        if names[0] in ("replace", "_replace") and item.fields & {keyword.arg for keyword in node.keywords}:
+            return item
         if names[0] in item.names and not (isinstance(node.func, ast.Name) and function in own):
             if not _still_fits(node, item):
                 return item

@@ -8,75 +8,68 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 import sys
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prtoggle.definitions import FunctionNode, imported_module, last_name
-from prtoggle.target import dotted_prefixes
+from prtoggle.errors import PrToggleError
+from prtoggle.forge.inert import Inert, targets_of
+from prtoggle.forge.unseen import Lookups
+from prtoggle.target import dotted_prefixes, find_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ScopeNode = ast.Module | ast.ClassDef
-# Decorators that register their function nowhere: a function that has only these may stay unused.
-_SILENT: Final = (
-    {"property", "cached_property", "setter", "getter", "deleter", "staticmethod", "classmethod"}
-    | {"cache", "lru_cache", "wraps", "contextmanager", "asynccontextmanager", "total_ordering"}
-    | {"overload", "override", "final", "abstractmethod", "dataclass"}
-    | {"no_grad", "inference_mode", "jit", "njit"}
-)
-# Calls that make a value and do nothing else that anybody would see.
-_MAKERS: Final = {"frozenset", "set", "tuple", "list", "dict", "object", "range", "TypeVar", "NewType"}
-_MAKERS_OF_MODULES: Final = {("re", "compile"), ("logging", "getLogger"), ("typing", "TypeVar")}
-_PLAIN_BASES: Final = {
-    *("object", "ABC", "Generic", "Protocol", "NamedTuple", "TypedDict", "Enum", "IntEnum"),
-    *(
-        name
-        for name, value in vars(builtins).items()
-        if isinstance(value, type) and issubclass(value, BaseException)
-    ),
-}
-_EXPRESSIONS: Final = (
-    *(ast.Constant, ast.Name, ast.Attribute, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp),
-    *(ast.BoolOp, ast.Compare, ast.Subscript, ast.Slice, ast.IfExp, ast.Starred, ast.JoinedStr),
-    *(ast.FormattedValue, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.keyword),
-)
-_BY_SPELLING: Final = re.compile(r"\b(?:globals|vars|dir|locals)\s*\(|__dict__|getmembers|sys\.modules")
-_ANY_SPELLING: Final = re.compile(
-    _BY_SPELLING.pattern + r"|\b(?:getattr|hasattr)\(\s*[^,()]+,\s*+(?![\"']\w*[\"']\s*[,)])"
-)
+#: Submodules that every process has.
+_RUN_AT_START: Final = frozenset({"os.path", "collections.abc"})
 
 
-@dataclass(slots=True)
-class Standing:
-    """What has to be known of a module and its package to let a new statement stand.
+class Surroundings(NamedTuple):
+    """What is known of a module's place: its name, what else is a module, and the sources around it.
 
-    `is_module` knows the package's modules by their dotted names, `texts` reads their sources; `imports_stay`
-    lets an import stand that may run a module.
+    `texts` are those of the repository as they are today, `others` the same without the module's own.
     """
 
-    before: ast.Module
-    after: ast.Module
-    text: str
     module: str = ""
     is_package: bool = False
     is_module: Callable[[str], bool] = lambda _: False
     texts: Callable[[], Sequence[str]] = tuple
-    imports_stay: bool = False
+    others: Callable[[], Sequence[str]] = tuple
+
+
+@dataclass(slots=True)
+class Standing:
+    """What has to be known of a module and its repository to let a new statement stand.
+
+    `texts` are both texts of the module. `is_module` knows the modules by their dotted names; `lookups` where
+    names may be found. `lenient` lets an import stand that may run a module, and a logger.
+    """
+
+    before: ast.Module
+    after: ast.Module
+    texts: tuple[str, str]
+    surroundings: Surroundings
+    lenient: bool = False
+    inert: Inert = field(init=False)
+    _lookups: Lookups = field(init=False)
     _loaded: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         """Modules that are imported before the fix, and by what the module is part of."""
-        self._loaded = set(dotted_prefixes(self.module))
+        known = self.surroundings
+        self.inert = Inert(self.after, lenient=self.lenient)
+        self._lookups = Lookups(*self.texts, known.module, known.is_package, known.texts, known.others)
+        self._loaded = set(dotted_prefixes(known.module))
         for node in self.before.body:
-            for alias in getattr(node, "names", ()):
-                self._loaded |= set(self._run_by(node, alias))
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for alias in node.names:
+                    self._loaded |= set(self._run_by(node, alias))
 
-    def without_leave(self) -> Standing:
-        """The same, with imports held to what holds for every statement."""
-        return replace(self, imports_stay=False)
+    def strict(self) -> Standing:
+        """The same, without leniency."""
+        return replace(self, lenient=False)
 
     def may_stay(self, node: ast.stmt, old: ScopeNode, new: ScopeNode) -> bool:
         """Whether the statement, new in the scope, does nothing that would be missed or noticed."""
@@ -88,38 +81,28 @@ class Standing:
         if isinstance(node, (FunctionNode, ast.ClassDef)):
             names = [node.name]
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and owner is None:
-            names = [target.id for target in _targets(node) if isinstance(target, ast.Name)]
-            if len(names) != len(_targets(node)):
+            names = [target.id for target in targets_of(node) if isinstance(target, ast.Name)]
+            if len(names) != len(targets_of(node)):
                 return False
         else:
             return isinstance(node, ast.Pass) or (
                 isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             )
+        if isinstance(node, ast.ClassDef) and node.bases and self._lookups.find_subclasses():
+            return False
         there = bound(old)
-        return is_inert(node) and all(
-            name not in there and not _is_dunder(name) and self._unseen(name, owner) for name in names
+        return self.inert.is_inert(node) and all(
+            name not in there and not _is_dunder(name) and self._is_unseen(name, owner) for name in names
         )
 
-    def _unseen(self, name: str, owner: ast.ClassDef | None) -> bool:
-        """Whether nothing finds the name but code that spells it."""
-        quoted = re.compile(rf"[\"']{re.escape(name)}[\"']")
-        if any(quoted.search(text) for text in (self.text, *self.texts())):
-            return False
+    def _is_unseen(self, name: str, owner: ast.ClassDef | None) -> bool:
+        """Whether nothing finds the name but code that needs it."""
         if owner is None:
-            stem = re.escape(self.module.rpartition(".")[2])
-            starred = re.compile(rf"from\s+[\w.]*\b{stem}\s+import\s+\*" if stem else r"(?!)")
-            everything = not name.startswith("_") and any(map(starred.search, self.texts()))
-            mentioned = re.compile(rf"\b{stem}\b" if stem else r"(?!)")
-            looked_up = _BY_SPELLING.search(self.text) or any(
-                mentioned.search(text) and _BY_SPELLING.search(text) for text in self.texts()
-            )
-            return not everything and not hasattr(builtins, name) and not looked_up
-        if owner.bases or owner.keywords or any(not is_silent(item) for item in owner.decorator_list):
+            return not hasattr(builtins, name) and not self._lookups.find_in_module(name)
+        if owner.bases or owner.keywords or not all(map(self.inert.is_silent, owner.decorator_list)):
             return False
-        based = re.compile(rf"class\s+\w+\s*\([^)]*\b{re.escape(owner.name)}\b")
-        return not any(
-            based.search(text) or _ANY_SPELLING.search(text) for text in (self.text, *self.texts())
-        )
+        hides = name.startswith("_") and name.endswith("_")
+        return not hides and not self._lookups.find_member(name, owner.name)
 
     def _import_stays(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
         if getattr(node, "module", "") == "__future__" or alias.name == "*":
@@ -135,20 +118,27 @@ class Standing:
         hides = name in bound(self.before) and not _brings_a_part(node, alias, self.before)
         if hides or hasattr(builtins, name):
             return False
-        run = self._run_by(node, alias)
-        return self.imports_stay or all(
-            module in self._loaded or module.partition(".")[0] in sys.stdlib_module_names for module in run
-        )
+        return self.lenient or all(map(self._runs_unnoticed, self._run_by(node, alias)))
+
+    def _runs_unnoticed(self, module: str) -> bool:
+        """Whether it makes no difference that an import runs the module: it has run, or nobody can tell."""
+        if module in self._loaded or module in _RUN_AT_START:
+            return True
+        package, _, name = module.rpartition(".")
+        if module.partition(".")[0] not in sys.stdlib_module_names or self._lookups.find_imported(module):
+            return False
+        return not package or not self._lookups.find_submodule(package.partition(".")[0], name)
 
     def _run_by(self, node: ast.AST, alias: ast.alias) -> Iterator[str]:
         """The modules that an import runs where nobody has done so yet."""
         if isinstance(node, ast.Import):
             yield from dotted_prefixes(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            base = imported_module(node, self.module, is_package=self.is_package)
+            known = self.surroundings
+            base = imported_module(node, known.module, is_package=known.is_package)
             yield from dotted_prefixes(base) if base else ()
             whole = f"{base}.{alias.name}" if base else alias.name
-            if self.is_module(whole):
+            if known.is_module(whole) or _is_of_the_library(whole):
                 yield whole
 
 
@@ -176,65 +166,6 @@ def bound(scope: ScopeNode) -> set[str]:
     return names
 
 
-def is_inert(node: ast.stmt) -> bool:
-    """Whether a definition or an assignment does nothing but bind its names."""
-    if isinstance(node, FunctionNode):
-        arguments = node.args
-        defaults = [item for item in (*arguments.defaults, *arguments.kw_defaults) if item is not None]
-        return all(map(is_silent, node.decorator_list)) and all(map(_is_plain, [*defaults, *_notes(node)]))
-    if isinstance(node, ast.ClassDef):
-        bases = all((base.id if isinstance(base, ast.Name) else "") in _PLAIN_BASES for base in node.bases)
-        return (
-            bases
-            and not node.keywords
-            and all(map(is_silent, node.decorator_list))
-            and all(isinstance(item, (ast.Pass, ast.Expr)) or is_inert(item) for item in node.body)
-            and all(not isinstance(item, ast.Expr) or _is_plain(item.value) for item in node.body)
-        )
-    if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        notes = [node.annotation] if isinstance(node, ast.AnnAssign) else []
-        plain = [item for item in (node.value, *notes) if item is not None]
-        return all(isinstance(item, ast.Name) for item in _targets(node)) and all(map(_is_plain, plain))
-    return False
-
-
-def is_silent(decorator: ast.expr) -> bool:
-    """Whether a decorator is one of those that register their function nowhere."""
-    node = decorator.func if isinstance(decorator, ast.Call) else decorator
-    given = [*decorator.args, *decorator.keywords] if isinstance(decorator, ast.Call) else []
-    return last_name(node) in _SILENT and all(map(_is_plain, given))
-
-
-def _notes(node: FunctionNode) -> list[ast.expr]:
-    arguments = node.args
-    every = [
-        *arguments.posonlyargs,
-        *arguments.args,
-        *arguments.kwonlyargs,
-        arguments.vararg,
-        arguments.kwarg,
-    ]
-    notes = [item.annotation for item in every if item is not None]
-    return [item for item in (*notes, node.returns) if item is not None]
-
-
-def _is_plain(node: ast.AST) -> bool:
-    """Whether an expression calls nothing but what makes a value."""
-    if isinstance(node, ast.Lambda):
-        return True
-    if isinstance(node, ast.Call):
-        function = node.func
-        made = isinstance(function, ast.Name) and function.id in _MAKERS
-        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            made = (function.value.id, function.attr) in _MAKERS_OF_MODULES
-        return made and all(map(_is_plain, [*node.args, *node.keywords]))
-    return isinstance(node, _EXPRESSIONS) and all(map(_is_plain, ast.iter_child_nodes(node)))
-
-
-def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
-    return list(node.targets) if isinstance(node, ast.Assign) else [node.target]
-
-
 def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
@@ -257,3 +188,14 @@ def _brings_a_part(node: ast.Import | ast.ImportFrom, alias: ast.alias, before: 
             for other in before.body
         )
     )
+
+
+def _is_of_the_library(module: str) -> bool:
+    """Whether a dotted name is a submodule of the standard library; nothing of it is imported."""
+    top = module.partition(".")[0]
+    if top not in sys.stdlib_module_names or "." not in module:
+        return False
+    try:
+        return find_module(module).name == module
+    except PrToggleError:
+        return False

@@ -1,0 +1,60 @@
+"""Which lines of a file are older than a fix: what they do fits the code without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prtoggle.errors import PrToggleError
+from prtoggle.forge.git_history import GitError, Repository
+from prtoggle.source.source_text import decode_source, split_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prtoggle.forge.fix import Fix
+
+
+@dataclass(slots=True)
+class LineAges:
+    """Asks git for the files as they were before the fix, each once; files of the fix are known."""
+
+    root: Path
+    repository: Repository | None
+    parent: str
+    _lines: dict[Path, frozenset[str]] = field(default_factory=dict)
+
+    def know(self, path: Path, text: str) -> None:
+        """Enter the text that a file had before the fix."""
+        self._lines[path.resolve()] = frozenset(line.strip() for line in split_lines(text))
+
+    def is_older(self, path: Path, text: str) -> bool:
+        """Whether every line of the text stood in the file before the fix."""
+        if path not in self._lines:
+            self.know(path, self._before(path))
+        return {line.strip() for line in split_lines(text)} <= self._lines[path]
+
+    def _before(self, path: Path) -> str:
+        """The text of the file before the fix, "" for one that was not there, or that nobody knows."""
+        if self.repository is None or not self.parent:
+            return ""
+        try:
+            name = path.relative_to(self.root.resolve()).as_posix()
+            return decode_source(self.repository.text_at(self.parent, name), name).text
+        except (GitError, PrToggleError, ValueError):
+            return ""
+
+
+def ages_of(fix: Fix, root: Path) -> LineAges:
+    """The ages of lines below the root, by the fix's commit where there is one."""
+    repository = None
+    if fix.commit is not None:
+        try:
+            repository = Repository(root)
+        except GitError:
+            repository = None
+    ages = LineAges(root, repository, fix.commit.parent if fix.commit is not None else "")
+    for file in fix.files:
+        if file.before is not None and file.path_after:
+            ages.know(root / file.path_after, file.before)
+    return ages
