@@ -6,7 +6,7 @@ KVCacheError
 ├── SlotOutOfRange (IndexError)      a slot lies outside the buffer that it should address
 ├── PageAlignmentError (ValueError)  a run of slots, or a number of them, is no whole number of pages
 ├── KvReuseError (RuntimeError)      a diffusion block cannot go on in the slots that it kept
-├── FreeGroupError (RuntimeError)    a free group was begun inside another one
+├── FreeGroupError (RuntimeError)    a group was begun inside another one, or is open where none may be
 ├── NotEnoughMemory (RuntimeError)   the memory budget holds no usable pool
 ├── ConfigurationError (ValueError)  arguments that no pool or stack can be built from
 └── InvariantViolation (AssertionError)  the checker of kvcore.invariants found a broken law
@@ -40,7 +40,7 @@ class KvReuseError(KVCacheError, RuntimeError):
 
 
 class FreeGroupError(KVCacheError, RuntimeError):
-    """A free group was begun inside another one; groups do not nest."""
+    """A group was begun inside another one (they do not nest), or is open where its frees have to count."""
 
 
 class NotEnoughMemory(KVCacheError, RuntimeError):

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import numpy as np
 
 from kvcore.allocators.base import ListsFreePages, MapsWindow
+from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.errors import InvariantViolation
 from kvcore.ownership import PageLedger, as_ids
 from kvcore.prefix_cache.base import OwnsSlots, OwnsStates
 from kvcore.release import FreesWindow
+from kvcore.window_ownership import compressed_fault, window_fault, window_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -209,6 +211,9 @@ class InvariantChecker:
         self._require_one_holder(ledger, operation)
         if isinstance(allocator, MapsWindow):
             self._check_window(allocator, held, free_pages, operation)
+        if isinstance(allocator, DSV4Allocator):
+            rows = [one.kv.req_pool_idx for one in held]
+            self._require(compressed_fault(allocator, rows, free_pages), "I1-I3", operation)
 
     def _own_slots(self, held: _Held) -> Ids:
         """Slots of the (full) pool that the request itself holds."""
@@ -233,20 +238,8 @@ class InvariantChecker:
     ) -> None:
         """I7, and that every token inside the window of a request has a window slot."""
         page_size = self._allocator.page_size
-        # By full page; the last entry of the mapping belongs to the empty prefix.
-        mapping = as_ids(allocator.full_to_swa_index_mapping)[:-1].reshape(-1, page_size)
-        is_mapped = np.asarray(mapping.any(axis=1))
-        mapped_pages = np.flatnonzero(is_mapped)
-        stale = np.sort(free_pages[is_mapped[free_pages]])
-        if len(stale):
-            self._fail(
-                "I7", operation, f"free full page {stale[0]} still leads to the window: {mapping[stale[0]]}"
-            )
-        window = allocator.swa_attn_allocator
-        ledger = PageLedger("window slot" if page_size == 1 else "window page", window.size // page_size)
-        ledger.add("free", as_ids(window.free_page_ids()))
-        ledger.add("mapped", mapping[mapped_pages].max(axis=1) // page_size)
-        self._require_one_holder(ledger, operation, law="I7")
+        mapping = window_mapping(allocator, page_size)
+        self._require(window_fault(allocator, mapping, page_size, free_pages), "I7", operation)
         flat = mapping.reshape(-1)
         for one in held:
             start = max(one.kv.cache_protected_len, one.kv.swa_evicted_seqlen)
@@ -290,8 +283,10 @@ class InvariantChecker:
                     "I4", operation, f"0 <= available {pool.available_size()} <= size {pool.size} is broken"
                 )
 
-    def _require_one_holder(self, ledger: PageLedger, operation: str, law: str = "I1-I3") -> None:
-        fault = ledger.fault()
+    def _require_one_holder(self, ledger: PageLedger, operation: str) -> None:
+        self._require(ledger.fault(), "I1-I3", operation)
+
+    def _require(self, fault: str | None, law: str, operation: str) -> None:
         if fault is not None:
             self._fail(law, operation, fault)
 

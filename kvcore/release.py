@@ -42,8 +42,7 @@ def release_kv_cache(
         |-- tree's --|-- to the cache --|...|-- freed --|      start = kv_len rounded up to a page
 
     The page that ``kv_len`` ends in goes with the cache's part, whole: freeing from ``kv_len`` on would free
-    it twice (sgl-project/sglang#12224). The page is the allocator's, larger than the tree's under context
-    parallelism.
+    it twice (sgl-project/sglang#12224). The page is the allocator's, of which the tree's may be a multiple.
 
     ``is_insert`` False frees all that the tree does not hold yet (retraction, abort); ``strip_output`` keeps
     the prompt only, and what the tree had before. A second release is a no-op: a request without a row owns

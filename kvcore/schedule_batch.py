@@ -266,8 +266,8 @@ class ScheduleBatch:
         forget_match(req)
 
     def _read_seq_lens(self) -> None:
-        """Sequence lengths as verification left them, from the records."""
-        lens = [0 if req.kv is None else req.kv.kv_committed_len for req in self.reqs]
+        """Sequence lengths as verification left them, from the records, which count encoders, too."""
+        lens = [0 if req.kv is None else req.kv.kv_committed_len - req.encoder_len for req in self.reqs]
         host = np.array(lens, dtype=np.int64)
         self.seq_lens_cpu = torch.from_numpy(host)
         self.seq_lens = upload(host, self.allocator.device)

@@ -30,7 +30,7 @@ class HasAllocator(Protocol):
 
 
 def _alloc_page_size(batch: HasAllocator) -> int:
-    """Slots per page of the batch's allocator; more than the tree's page under context parallelism."""
+    """Slots per page of the batch's allocator; under context parallelism, of a page on all ranks together."""
     return batch.allocator.page_size
 
 

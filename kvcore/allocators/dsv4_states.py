@@ -121,6 +121,11 @@ class CompressStatePool:
             self._taken[row] = end
         return slots
 
+    def pages_of(self, row: int) -> torch.Tensor:
+        """int64 page ids that the live states of ``row`` lie in; for the invariant checker."""
+        heads = np.arange(self._freed[row], self._taken[row], self._page_size)
+        return self._table.view(-1)[self._cells(np.full_like(heads, row), heads)] // self._page_size
+
     def free_row(self, row: int) -> None:
         """Give back all states of a row and forget its positions."""
         self._free_below([row], [align_up(self._taken[row], self._page_size)])

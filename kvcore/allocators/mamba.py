@@ -7,7 +7,7 @@ tensor.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -15,6 +15,15 @@ from kvcore.errors import ConfigurationError, FreeGroupError, InvariantViolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class MambaSlotState(NamedTuple):
+    """A copy of the free slots and of the alloc group, as ``backup_state`` took it."""
+
+    free: tuple[int, ...]
+    reserved: tuple[int, ...]
+    group_slots: frozenset[int]
+    group_open: bool
 
 
 class MambaSlotAllocator:
@@ -105,6 +114,19 @@ class MambaSlotAllocator:
         self._reserved: deque[int] = deque()
         self._group_slots: set[int] = set()
         self._group_open = False
+
+    def backup_state(self) -> MambaSlotState:
+        """A copy of what is free and of the open group, to go back to. Costs what the pool holds."""
+        return MambaSlotState(
+            tuple(self._free), tuple(self._reserved), frozenset(self._group_slots), self._group_open
+        )
+
+    def restore_state(self, state: MambaSlotState) -> None:
+        """Make exactly that free which was free when ``state`` was taken; ``state`` stays usable."""
+        self._free, self._reserved = deque(state.free), deque(state.reserved)
+        self._is_free = set(state.free)
+        self._group_slots = set(state.group_slots)
+        self._group_open = state.group_open
 
     def free_slots(self) -> list[int]:
         """Slots that are free or held back by an open group, in order; a copy, for inspection."""

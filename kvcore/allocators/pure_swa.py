@@ -14,8 +14,8 @@ class PureSWAAllocator(TokenAllocator):
     ranges are freed around what has been evicted (``swa_evicted``).
     """
 
-    def __init__(self, size: int, *, device: torch.device | str) -> None:
-        super().__init__(size, device=device)
+    def __init__(self, size: int, *, device: torch.device | str, need_sort: bool = False) -> None:
+        super().__init__(size, device=device, need_sort=need_sort)
         self.size_full = size
         self.size_swa = size
         self.full_to_swa_index_mapping = torch.arange(size + 2, device=self.device)

@@ -89,6 +89,9 @@ def alloc_for_decode_prealloc(
             "server of a model with compressed attention has no pre-allocation; compute its prefill there"
         )
     prefix_len = req.prefix_indices.numel()
+    assert fill_len >= prefix_len, (
+        f"request {req.rid} receives up to token {fill_len}, but {prefix_len} are matched here already"
+    )
     lens_cpu = torch.tensor((prefix_len, fill_len), dtype=torch.int64)
     prefix_lens_cpu, seq_lens_cpu = lens_cpu[:1], lens_cpu[1:]
     require_rows_fit([req], seq_lens_cpu, req_to_token_pool.max_context_len, "alloc_for_decode_prealloc")

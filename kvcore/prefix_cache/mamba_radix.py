@@ -19,7 +19,7 @@ from kvcore.prefix_cache.base import (
 )
 from kvcore.prefix_cache.mamba_tree import MambaNode, MambaTree
 from kvcore.prefix_cache.rows import advance_prefix, record_of, row_of
-from kvcore.prefix_cache.tree_cache import TreeCache, slots_of
+from kvcore.prefix_cache.tree_cache import TreeCache, require_slots
 
 if TYPE_CHECKING:
     from kvcore.allocators.base import TokenToKVPoolAllocator
@@ -119,11 +119,11 @@ class MambaRadixCache(TreeCache[MambaNode]):
         assert length == len(key) > 0, (
             f"a state after {len(key)} tokens is none after {length}, which fill pages"
         )
-        value = slots_of(value, length)
+        require_slots(value, length)
         path, prefix_len = self.tree.reach(key)
         if prefix_len < length:
             parent = path[-1] if path else self.tree.root
-            path.append(self.tree.add_leaf(parent, key, prefix_len, length, value[prefix_len:].clone()))
+            path.append(self.tree.add_leaf(parent, key, prefix_len, length, value[prefix_len:length].clone()))
         node = path[-1]
         mamba_exist = node.mamba_slot is not None
         if not mamba_exist:

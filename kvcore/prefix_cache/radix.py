@@ -9,7 +9,7 @@ import torch
 from kvcore.prefix_cache.base import EvictParams, EvictResult, InsertResult, LockRef, MatchResult, RadixKey
 from kvcore.prefix_cache.node import TreeNode
 from kvcore.prefix_cache.rows import advance_prefix, free_computed, record_of, row_of
-from kvcore.prefix_cache.tree_cache import TreeCache, slots_of
+from kvcore.prefix_cache.tree_cache import TreeCache, require_slots
 
 if TYPE_CHECKING:
     from kvcore.allocators.base import TokenToKVPoolAllocator
@@ -66,7 +66,8 @@ class RadixCache(TreeCache[TreeNode]):
         length = self.cached_len(key)
         if length == 0:
             return InsertResult(0, self.tree.root)
-        value = slots_of(value, length)
+        require_slots(value, length)
+        value = value[:length]
         path, prefix_len = self.tree.reach(key)
         rest = value[prefix_len:]
         if rest.shape[0] > 0:

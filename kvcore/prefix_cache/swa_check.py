@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from kvcore.allocators.swa import SWAAllocator
+from kvcore.errors import ConfigurationError
 from kvcore.prefix_cache.tree_check import fail, node_with_column, require
 
 if TYPE_CHECKING:
-    from kvcore.allocators.swa import SWAAllocator
     from kvcore.prefix_cache.swa_tree import SWANode, SWATree
 
 
@@ -47,3 +48,15 @@ def _check_mapping(nodes: list[SWANode], allocator: SWAAllocator, *, mapped: boo
         kind = "live and leads" if mapped else "a tombstone that leads"
         found = allocator.translate_loc_from_full_to_swa(node.value)
         fail(f"{node} is {kind} to {found.tolist()}")
+
+
+def require_own_pages(allocator: object, page_size: int | None) -> None:
+    """Raise ConfigurationError unless a window's tree shares the very pages of an SWAAllocator.
+
+    The frontier of the window lies at the allocator's pages, and nodes are cut there.
+    """
+    if not isinstance(allocator, SWAAllocator) or page_size not in (None, allocator.page_size):
+        raise ConfigurationError(
+            f"a radix cache with a window shares the pages of an SWAAllocator, found page_size {page_size} "
+            f"over a {type(allocator).__name__}; leave the page size out, or use SWAChunkCache"
+        )

@@ -9,10 +9,10 @@ import torch
 
 from kvcore.prefix_cache.base import EvictParams, EvictResult, InsertResult, LockRef, MatchResult, RadixKey
 from kvcore.prefix_cache.rows import advance_prefix, record_of, row_of
-from kvcore.prefix_cache.swa_check import check_window
+from kvcore.prefix_cache.swa_check import check_window, require_own_pages
 from kvcore.prefix_cache.swa_merge import SlotLedger
 from kvcore.prefix_cache.swa_tree import SWANode, SWATree
-from kvcore.prefix_cache.tree_cache import TreeCache, slots_of
+from kvcore.prefix_cache.tree_cache import TreeCache, require_slots
 from kvcore.prefix_cache.window import Hole, free_run, hole_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SWARadixCache(TreeCache[SWANode]):
     """Shares whole pages, and gives back the window slots of shared tokens before their full slots.
 
     A prefix can be reused where its last ``sliding_window_size`` tokens, or all of them, still have window
-    slots. Both sides are evicted least recently used first.
+    slots. Both sides are evicted least recently used first. ConfigurationError for pages not the allocator's.
     """
 
     allocator: SWAAllocator
@@ -41,6 +41,7 @@ class SWARadixCache(TreeCache[SWANode]):
         page_size: int | None = None,
         is_bigram: bool = False,
     ) -> None:
+        require_own_pages(allocator, page_size)
         self.sliding_window_size = sliding_window_size
         super().__init__(
             req_to_token_pool,
@@ -92,7 +93,8 @@ class SWARadixCache(TreeCache[SWANode]):
         """
         hole = Hole(max(prev_prefix_len, swa_evict_floor), swa_evicted_seqlen)
         length = self.cached_len(key)
-        value = slots_of(value, length)
+        require_slots(value, length)
+        value = value[:length]
         ledger = SlotLedger()
         path, prefix_len = self.tree.reach(key)
         path = self._merge(path, value, prev_prefix_len, hole, ledger)

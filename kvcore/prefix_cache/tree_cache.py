@@ -112,9 +112,8 @@ class TreeCache(PrefixCache, Generic[N]):
             self.dec_lock_ref(held)
 
 
-def slots_of(value: torch.Tensor, length: int) -> torch.Tensor:
-    """The first ``length`` of the slots that come with a key; AssertionError when there are fewer."""
+def require_slots(value: torch.Tensor, length: int) -> None:
+    """AssertionError unless a key comes with a slot for each of the ``length`` tokens that are kept."""
     assert value.shape[0] >= length, (
         f"{length} tokens are inserted with {value.shape[0]} slots; give the slot of every token of the key"
     )
-    return value[:length]

@@ -116,8 +116,9 @@ class SimulationConfig:
                 f"--chunk-size {self.chunk_size} is less than a page of {self.page_size}; give whole pages"
             )
         if self.pool_tokens < self.page_size:
+            wanted = f"{_POOL_CONTEXTS} contexts" if self.pool_size is None else str(self.pool_size)
             raise ConfigurationError(
-                f"--pool-size {self.pool_size} holds no page of {self.page_size}; give at least one page"
+                f"--pool-size {wanted} holds no page of {self.page_size}; give at least one page"
             )
 
     def _check_speculation(self) -> None:
@@ -151,7 +152,9 @@ class SimulationConfig:
         if self.draft_tokens is not None:
             return self.draft_tokens
         if self.spec == "eagle":
-            return self.num_steps + 1 if self.num_branches == 1 else 2 * self.num_steps + 2
+            # A chain proposes one token a step; a tree is cut to twice that, or has fewer.
+            tree = min(2 * self.num_steps + 2, 1 + self.num_steps * self.num_branches)
+            return self.num_steps + 1 if self.num_branches == 1 else tree
         return {"none": 0, "dflash": 16, "ngram": 12}[self.spec]
 
     @property

@@ -170,6 +170,8 @@ def _window_allocator(config: SimulationConfig, growth: int) -> SWAAllocator:
     ``growth`` is what a request takes beyond its window between two looks for slots that left it.
     """
     live_len = max(config.window_len, config.page_size) + growth + 2 * config.page_size
+    # No request is longer than a context, a page that it ends in, and what it drafts.
+    live_len = min(live_len, align_up(config.context_len + growth - _EVICTION_INTERVAL, config.page_size))
     least = align_up(config.chunk_size + _FEW_REQUESTS * live_len, config.page_size)
     if least > config.pool_tokens:
         raise ConfigurationError(

@@ -11,7 +11,7 @@ from kvcore.allocators.dsv4 import DSV4Allocator
 from kvcore.allocators.dsv4_lens import state_pool_size
 from kvcore.allocators.dsv4_values import DSV4PoolSizes
 from kvcore.disaggregation.decode import alloc_for_decode_prealloc
-from kvcore.errors import ConfigurationError, KvReuseError, OutOfSlots
+from kvcore.errors import ConfigurationError, InvariantViolation, KvReuseError, OutOfSlots
 from kvcore.invariants import InvariantChecker
 from kvcore.pools.req_to_token import ReqToTokenPool
 from kvcore.prefix_cache import SWAChunkCache
@@ -263,3 +263,32 @@ def test_a_snapshot_sees_the_pools_of_compressed_attention():
     names = before.differences(stack.snapshot())
     assert {"c4 pool", "c128 pool", "c4 pages", "c128 pages", "c4 states", "c128 states"} <= set(names)
     stack.finish(batch)
+
+
+def free_states_in_use(allocator):
+    """As if a step had forgotten that its row still needs them."""
+    states = allocator.states[0]
+    states.allocator.free_page_list(states.pages_of(1))
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "message"),
+    [
+        (
+            lambda allocator: allocator.compressed[0].allocator.take_pages(2),
+            "c4 pages are lost, held by nobody",
+        ),
+        (lambda allocator: allocator.states[1].allocator.take_pages(1), "c128 state pages are lost"),
+        (free_states_in_use, "c4 state pages are held more than once"),
+        (lambda allocator: allocator.compressed[1].page_of.zero_(), "in use, but bound to c128 page 0"),
+        (lambda allocator: allocator.compressed[0].page_of.fill_(1), "free, but bound to c4 page 1"),
+    ],
+    ids=["entries", "states", "freed states", "unbound", "bound"],
+)
+def test_the_checker_sees_every_pool_of_compressed_attention(corrupt, message):
+    stack = make_compressed()
+    batch = stack.extended(make_req("a", 200), make_req("b", 300))
+    stack.check(*batch.reqs)
+    corrupt(stack.allocator)
+    with pytest.raises(InvariantViolation, match=message):
+        stack.check(*batch.reqs)

@@ -259,3 +259,17 @@ def test_an_empty_batch_takes_nothing(spec):
     before = stack.snapshot()
     batch.prepare_for_decode()
     assert before.differences(stack.snapshot()) == []
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("page_size", PAGE_SIZES)
+def test_lengths_after_a_step_leave_the_columns_of_encoders_out(spec, page_size):
+    stack = make_stack("chunk", page_size=page_size, size=2048, spec=spec)
+    batch = stack.extended(make_req("a", 21, encoder_len=14), make_req("b", 9, encoder_len=3))
+    assert batch.seq_lens.tolist() == [7, 6]
+    for _ in range(3):
+        batch.prepare_for_decode()
+        batch.advance([[1, 2], [1]])
+        stack.check(*batch.reqs)
+    assert batch.seq_lens.tolist() == batch.seq_lens_cpu.tolist() == [13, 9]
+    assert [req.kv.kv_committed_len for req in batch.reqs] == [27, 12]

@@ -125,3 +125,21 @@ def test_a_slot_that_was_given_back_no_longer_belongs_to_the_group() -> None:
     states.undo_alloc([*(states.alloc(1) or []), *(states.alloc(1) or [])])
 
     assert (states.free_slots(), states.available_size()) == before == ([2, 1], 2)
+
+
+def test_a_snapshot_brings_back_the_order_and_the_group() -> None:
+    states = MambaSlotAllocator(6, device="cpu")
+    states.free(states.alloc(2) or [])
+    states.alloc_group_begin(2)
+    before, state = (states.free_slots(), states.available_size()), states.backup_state()
+
+    for _ in range(2):
+        taken = [slot for _ in range(4) for slot in states.alloc(1) or []]
+        states.alloc_group_end()
+        states.free(taken[:1])
+        assert (states.free_slots(), states.available_size()) != before
+        states.restore_state(state)
+        assert (states.free_slots(), states.available_size()) == before
+
+    states.alloc_group_end()
+    assert sorted(states.free_slots()) == [1, 2, 3, 4, 5, 6]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kvcore.allocators import PureSWAAllocator
 from tests.kvcore.allocators.factories import admit, extend_args, ints, make_pool
 
 if TYPE_CHECKING:
@@ -93,3 +94,15 @@ def test_what_would_not_suffice_is_not_merged(page_size: int) -> None:
 
     assert pool.free_pages.tolist() == []
     assert pool.release_pages.tolist() == [3, 2, 1]
+
+
+def test_a_pool_of_windows_only_merges_too() -> None:
+    pool = PureSWAAllocator(3, device="cpu", need_sort=True)
+    slots = pool.alloc(3)
+    assert slots is not None
+    pool.free(slots.flip(0))
+
+    again = pool.alloc(2)
+
+    assert again is not None
+    assert again.tolist() == [1, 2]

@@ -152,3 +152,17 @@ def test_slots_travel_as_pages(num_tokens, page_size):
 def test_a_run_that_starts_inside_a_page_does_not_travel():
     with pytest.raises(AssertionError, match="slot 21 is not the first of a page of 4"):
         kv_to_page_indices(torch.arange(21, 30), 4)
+
+
+@pytest.mark.parametrize("page_size", PAGE_SIZES)
+def test_less_than_what_is_matched_is_refused_and_takes_no_row(page_size):
+    stack = make_stack("radix", page_size=page_size)
+    stack.finish(stack.cached(make_req("first", origin_input_ids=[5] * 32)))
+    late = make_req("late", origin_input_ids=[5] * 40)
+    match_for_admission(late, stack.tree)
+    matched = late.prefix_indices.numel()
+    assert matched > 16
+    before = stack.snapshot(late)
+    with pytest.raises(AssertionError, match=f"up to token 15, but {matched} are matched here already"):
+        prealloc(stack, late, fill_len=15)
+    assert before.differences(stack.snapshot(late)) == []

@@ -1,22 +1,23 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 
-from kvcore.errors import InvariantViolation
+from kvcore.allocators import DSV4Allocator, DSV4PoolSizes, SWAAllocator
+from kvcore.errors import ConfigurationError, InvariantViolation
 from kvcore.prefix_cache import (
     EvictParams,
     OwnsSlots,
     OwnsWindowSlots,
     RadixKey,
     SupportsSWA,
+    SWARadixCache,
     maybe_cache_unfinished_req,
 )
 from tests.kvcore.prefix_cache.factories import (
     Driver,
     insert_ids,
+    make_pool,
     make_pure_swa_radix,
     make_req,
     make_swa_chunk,
@@ -24,9 +25,6 @@ from tests.kvcore.prefix_cache.factories import (
     match_ids,
     match_len,
 )
-
-if TYPE_CHECKING:
-    from kvcore.prefix_cache.swa_radix import SWARadixCache
 
 A = list(range(100, 140))
 
@@ -336,3 +334,18 @@ def test_check_finds_a_live_node_without_window_slots() -> None:
 
     with pytest.raises(InvariantViolation, match="live and leads"):
         cache.check()
+
+
+@pytest.mark.parametrize("page_size", [4, 16])
+def test_a_tree_page_that_is_not_the_allocators_is_refused(page_size: int) -> None:
+    """Nodes are cut at the window's frontier, which lies at the allocator's pages."""
+    with pytest.raises(ConfigurationError, match=f"found page_size {page_size} over a SWAAllocator"):
+        SWARadixCache(
+            make_pool(), SWAAllocator(64, 64, 8, device="cpu"), sliding_window_size=8, page_size=page_size
+        )
+
+
+def test_an_allocator_of_another_kind_is_refused() -> None:
+    allocator = DSV4Allocator(DSV4PoolSizes(256, 256, 64, 2, 256, 256), 128, num_rows=3, device="cpu")
+    with pytest.raises(ConfigurationError, match="over a DSV4Allocator; leave the page size out"):
+        SWARadixCache(make_pool(), allocator, sliding_window_size=128)
