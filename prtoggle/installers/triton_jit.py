@@ -12,17 +12,16 @@ Triton itself is never imported here: what is not loaded has no kernels.
 from __future__ import annotations
 
 import ast
-import gc
 import inspect
 import re
-import sys
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.errors import UnsupportedTargetError
+from prtoggle.installers.triton_kernels import classes, kernels_of_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from types import FunctionType
 
     from prtoggle.installers.base import Follower, Variant
@@ -38,37 +37,13 @@ def follower_of(holder: object, function: FunctionType, target: str) -> Follower
     `function` is what the kernel was made from: the one whose code the engine exchanges.
     """
     kind = type(holder)
-    if issubclass(kind, _classes("triton.runtime.jit", "JITCallable", "JITFunction")):
+    if issubclass(kind, classes("triton.runtime.jit", "JITCallable", "JITFunction")):
         return KernelFollower(holder, target)
-    if issubclass(kind, _classes("triton.runtime.interpreter", "InterpretedFunction")):
+    if issubclass(kind, classes("triton.runtime.interpreter", "InterpretedFunction")):
         return InterpretedFollower(holder, function, target)
-    if issubclass(kind, _classes("triton.runtime.autotuner", "Autotuner")):
+    if issubclass(kind, classes("triton.runtime.autotuner", "Autotuner")):
         return AutotunerFollower(holder)
     return None
-
-
-def with_kernels(holders: Sequence[object], function: FunctionType) -> Sequence[object]:
-    """The holders, and whatever else of Triton was made from the same function, which comes last.
-
-    An autotuner refers to the function past the kernel, and one kernel may have several autotuners. The heap
-    is searched only where one of the holders is Triton's.
-    """
-    if not any(type(holder).__module__.startswith("triton.") for holder in holders):
-        return holders
-    known = {id(holder) for holder in holders}
-    tuners = _classes("triton.runtime.autotuner", "Autotuner")
-    kernels = (
-        *_classes("triton.runtime.jit", "JITCallable", "JITFunction"),
-        *_classes("triton.runtime.interpreter", "InterpretedFunction"),
-    )
-    found = [
-        item
-        for item in gc.get_objects()
-        if issubclass(type(item), (*tuners, *kernels))
-        and (vars(item).get("fn") is function or vars(item).get("base_fn") is function)
-        and id(item) not in known
-    ]
-    return [*holders, *sorted(found, key=lambda item: issubclass(type(item), kernels))]
 
 
 def forget_global(namespace: dict[str, Any], name: str) -> None:
@@ -76,7 +51,7 @@ def forget_global(namespace: dict[str, Any], name: str) -> None:
 
     Without this such a kernel refuses its next launch: it checks that the constants it read are unchanged.
     """
-    for kernel in _kernels():
+    for kernel in kernels_of_process():
         if (name, id(namespace)) in getattr(kernel, "used_global_vals", ()):
             kernel.hash = None
             kernel.used_global_vals = {}
@@ -135,7 +110,7 @@ class KernelFollower:
             kernel.raw_src = self._raw_src if variant is None else list(variant.lines)
         if kernel.src == src:
             return
-        known = [(other, other.hash) for other in _kernels() if other.hash is not None]
+        known = [(other, other.hash) for other in kernels_of_process() if other.hash is not None]
         old_key = _key(kernel)
         for other, _ in known:
             other.hash = None
@@ -213,22 +188,6 @@ class AutotunerFollower:
         if self._tuned is None:
             self._tuned = dict(choices)
         choices.clear()
-
-
-def _classes(module: str, *names: str) -> tuple[type, ...]:
-    """Those of the classes that exist: none where the module is not loaded."""
-    loaded = sys.modules.get(module)
-    found = (getattr(loaded, name, None) for name in names)
-    return tuple(kind for kind in found if isinstance(kind, type))
-
-
-def _kernels() -> Iterator[Any]:
-    """Every `JITCallable` of the process: a closure's kernels are in no registry, so the heap is searched."""
-    classes = _classes("triton.runtime.jit", "JITCallable", "JITFunction")
-    for candidate in gc.get_objects():
-        # type() and not isinstance(): a lazy proxy would load what it stands for when asked for its class.
-        if issubclass(type(candidate), classes):
-            yield candidate
 
 
 def _key(kernel: Any) -> str | None:

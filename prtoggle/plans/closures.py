@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prtoggle.code.quiet import parse
 from prtoggle.errors import RestoreError
 from prtoggle.installers.in_place import installed_code
+from prtoggle.installers.triton_kernels import is_kernels
 from prtoggle.plans.variants import KINDS
 from prtoggle.recompile import nested_codes
 
@@ -76,6 +77,12 @@ def _headers(text: str) -> dict[str, list[str]]:
 def _alike(function: FunctionType, code: CodeType | None, site: Site, kept: set[str]) -> CodeType:
     """`code`, if the function can run it: the same parameters, the same cells."""
     now = function.__code__
+    if is_kernels(function):
+        raise RestoreError(
+            f"{site.basis.target} made the Triton kernel {function.__qualname__} while it was reverted, "
+            "which keeps the source that it was made with; end the process, or leave the toggle on",
+            target=site.basis.target,
+        )
     if (
         code is not None
         and now.co_name in kept

@@ -16,7 +16,8 @@ from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.heap import Families, caches_around
 from prtoggle.installers.in_place import cache_follower, refuse_free_threaded, unedited
 from prtoggle.installers.probes import forms_of
-from prtoggle.installers.triton_jit import follower_of, with_kernels
+from prtoggle.installers.triton_jit import follower_of
+from prtoggle.installers.triton_kernels import with_kernels
 from prtoggle.live import find_attribute
 from prtoggle.peeling import Peeled, peel
 from prtoggle.plans.sites import Site
