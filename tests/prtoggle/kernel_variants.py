@@ -19,7 +19,7 @@ _serial = itertools.count()
 
 def make_module(folder: Path, text: str) -> ModuleType:
     """Writes `text` under a fresh name and imports it; the caller removes it from `sys.modules`."""
-    name = f"made_{next(_serial)}"
+    name = f"kernels_{next(_serial)}"
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
