@@ -101,6 +101,27 @@ def _assigns(statement: ast.Assign | ast.AnnAssign, value: object) -> bool:
         return False
 
 
+def given_to(statement: ast.stmt, name: str) -> ast.expr | None:
+    """The expression whose value an assignment gives a name; None where it does not stand there."""
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value
+    if not isinstance(statement, ast.Assign):
+        return None
+    found: list[ast.expr] = []
+    for target in statement.targets:
+        elements = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        values = statement.value.elts if isinstance(statement.value, (ast.Tuple, ast.List)) else []
+        plain = len(elements) == len(values) and not any(
+            isinstance(v, ast.Starred) for v in (*elements, *values)
+        )
+        for element, value in zip(elements, values, strict=True) if plain else ():
+            if isinstance(element, ast.Name) and element.id == name:
+                found.append(value)
+        if isinstance(target, ast.Name) and target.id == name:
+            found.append(statement.value)
+    return found[-1] if found else None
+
+
 class _Nan(ast.NodeTransformer):
     """The one value of `as_literal` that is no literal to Python."""
 

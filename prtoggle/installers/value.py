@@ -45,6 +45,12 @@ def plan_edited(module: ModuleType, qualname: str, target: str, source: str, edi
     is not a plain literal, or when the name does not hold what `source` says: nothing is evaluated.
     """
     old, new = _literal_of(source, qualname, target), _literal_of(edited, qualname, target)
+    if _beside(source, qualname) != _beside(edited, qualname):
+        raise UnsupportedTargetError(
+            f"{target} shares its line with other statements, and they change with it: on a loaded module "
+            f"only its own value can. Name each constant in a patch of its own, or {_AT_LOAD}.",
+            target=target,
+        )
     held = find_attribute(module, qualname, target).raw
     if not is_same(held, old):
         raise UnsupportedTargetError(
@@ -191,11 +197,35 @@ def _refuse_kind(owner: ModuleType | type, name: str, held: Any, target: str) ->
         raise UnsupportedTargetError(f"{target} cannot be given a value: {instead}.", target=target)
 
 
+def _binds_one_name(statement: ast.Assign) -> bool:
+    return len(statement.targets) == 1 and isinstance(statement.targets[0], (ast.Name, ast.Attribute))
+
+
+def _beside(source: str, qualname: str) -> list[str]:
+    """The other statements in the lines of the assignments of the name, but for those around them."""
+    tree = ast.parse(source)
+    own = [node.node for node in locate(tree, qualname) if isinstance(node.node, ast.stmt)]
+    lines = {line for statement in own for line in (statement.lineno, statement.end_lineno)}
+    return [
+        ast.dump(other)
+        for other in ast.walk(tree)
+        if isinstance(other, ast.stmt)
+        and other.lineno in lines
+        and not any(inner in own for inner in ast.walk(other))
+    ]
+
+
 def _literal_of(source: str, qualname: str, target: str) -> object:
     """The value that every assignment of the name gives it, when all give the same literal."""
     values = []
     for node in locate(ast.parse(source), qualname):
         statement = node.node
+        if isinstance(statement, ast.Assign) and not _binds_one_name(statement):
+            raise UnsupportedTargetError(
+                f"{target} is assigned together with other names, by {ast.unparse(statement)!r}: on a loaded "
+                f"module only its own value could change. Use value: for each of them, or {_AT_LOAD}.",
+                target=target,
+            )
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             try:
                 values.append(literal_value(statement.value))

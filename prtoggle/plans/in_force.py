@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.code.quiet import parse
-from prtoggle.code.value_source import is_same, literal_value
+from prtoggle.code.value_source import given_to, is_same, literal_value
 from prtoggle.definitions import bound_in, bound_names, locate
 from prtoggle.errors import PrToggleError, TargetError, UnsupportedTargetError
 from prtoggle.installers.holders import short
@@ -220,9 +220,12 @@ def _assigned(text: str, qualname: str) -> dict[str, object]:
     found: dict[str, object] = {}
     for node in locate(parse(text), qualname):
         statement = node.node
-        value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
-        if value is None:
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
             return {}
+        value = given_to(statement, qualname.rpartition(".")[2])
+        if value is None:
+            found[ast.dump(statement.value)] = _UNKNOWN
+            continue
         try:
             found[ast.dump(value)] = literal_value(value)
         except ValueError:

@@ -346,3 +346,36 @@ def test_a_function_made_by_exec_is_refused(live: World) -> None:
     with pytest.raises(prtoggle.PrToggleError, match=r"case\.f"):
         prtoggle.revert(toggle(patch("case.f", "y = x + 1", "y = x + 100")))
     assert module.f(1) == 2
+
+
+TOGETHER = {
+    "a chain": (
+        "A = B = 1\n",
+        "A = B = 1",
+        "A = B = 2",
+        (1, 1),
+        (2, 2),
+        "assigned together with other names",
+    ),
+    "a tuple": ("A, B = 1, 7\n", "A, B = 1, 7", "A, B = 2, 7", (1, 7), (2, 7), "assigned together"),
+    "a line": ("A = 1; B = 7\n", "A = 1; B = 7", "A = 2; B = 8", (1, 7), (2, 8), "shares its line"),
+}
+
+
+@pytest.mark.parametrize("case", TOGETHER.values(), ids=TOGETHER)
+def test_no_half_of_a_statement_is_changed(world: World, case: Any) -> None:
+    """At load all of it is, and cannot be put back; on a loaded module it is refused."""
+    text, old, new, fixed, reverted, message = case
+    world.write({"case.py": text.encode()})
+    made = toggle(patch("case.A", old, new))
+    if world.moment == LIVE:
+        module = world.load()
+        with pytest.raises(prtoggle.UnsupportedTargetError, match=message):
+            world.revert(made)
+        assert fixed == (module.A, module.B)
+        return
+    module, handle = world.revert(made)
+    assert reverted == (module.A, module.B)
+    with pytest.raises(prtoggle.RestoreError, match=message):
+        handle.restore()
+    assert reverted == (module.A, module.B)
