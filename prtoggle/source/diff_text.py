@@ -18,6 +18,8 @@ _METADATA: Final = re.compile(
     r"(index|old mode|new mode|new file mode|deleted file mode|similarity index|dissimilarity index|"
     r"rename from|rename to|copy from|copy to|Binary files|GIT binary patch|diff --git|diff --cc) ?"
 )
+# What `git format-patch` ends a patch with, before the head of the next one in the same file.
+_SIGNATURE: Final = re.compile(r"-- ?\n\d+\.\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def parse_diff(text: str) -> list[FileDiff]:
     Raises SpecError, with the line of the diff, for text that is no unified diff: a hunk that is shorter or
     longer than its header says, a combined diff, no hunk at all.
     """
-    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lines = _without_mail([line.rstrip("\r") for line in text.split("\n")])
     files: list[FileDiff] = []
     old_path = new_path = ""
     hunks: list[Hunk] = []
@@ -115,6 +117,17 @@ def parse_diff(text: str) -> list[FileDiff]:
     if not files:
         raise SpecError("the diff has no hunk (a line that begins with @@ -n,n +n,n @@)")
     return files
+
+
+def _without_mail(lines: list[str]) -> list[str]:
+    """The lines, but blank from the signature of a mailed patch to the next file or the end."""
+    kept, in_mail = [], False
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        in_mail = (in_mail and not line.startswith("diff --git ")) or bool(
+            _SIGNATURE.match(f"{line}\n{after}")
+        )
+        kept.append("" if in_mail else line)
+    return kept
 
 
 def _path(line: str) -> str:

@@ -114,7 +114,7 @@ def _place_hunk(context: _Context, file: FileDiff, hunk: Hunk, index: int) -> li
     inside = [spot for spot in spots if _changes_touch(context, hunk, spot)]
     if not spots:
         raise _no_place(context, file, hunk, index)
-    exact = [spot for spot in inside if spot.first in _stated(context, hunk, spot)]
+    exact = [spot for spot in inside if spot.first in _stated(context, file, hunk, spot)]
     # The same lines may stand in another function, and the line numbers may say that it is the one.
     elsewhere = any(spot not in inside and spot == (hunk.old_start, "") for spot in spots)
     if not inside or (elsewhere and not exact):
@@ -171,11 +171,15 @@ def _touches(context: _Context, first: int, last: int) -> bool:
     return context.touches(first, last)
 
 
-def _stated(context: _Context, hunk: Hunk, spot: Spot) -> set[int]:
-    """The file lines that the hunk's header may mean: counted in the file, or in the target's own source."""
+def _stated(context: _Context, file: FileDiff, hunk: Hunk, spot: Spot) -> set[int]:
+    """The file lines that the hunk's header may mean: counted in the file, or in the target's own source.
+
+    A diff that names a Python file and has the indentation of its lines counts in the file.
+    """
+    if not spot.prefix and file.name.endswith(".py"):
+        return {hunk.old_start}
     lines = {hunk.old_start} if not spot.prefix else set()
-    lines |= {node.first_line + hunk.old_start - 1 for node in context.nodes}
-    return lines
+    return lines | {node.first_line + hunk.old_start - 1 for node in context.nodes}
 
 
 def _splices_at(context: _Context, hunk: Hunk, spot: Spot, index: int) -> list[Splice]:

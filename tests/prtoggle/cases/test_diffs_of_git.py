@@ -138,3 +138,49 @@ def test_a_diff_of_several_files_counts_for_its_own_file(world: World, tmp_path:
     assert module.W().f(1) == 20
     handle.restore()
     assert module.W().f(1) == 3
+
+
+MAIL = """\
+From 1a2b3c Mon Sep 17 00:00:00 2001
+From: Somebody <somebody@example.org>
+Subject: [PATCH {0}/2] Take it out
+
+---
+ case.py | 2 +-
+ 1 file changed, 1 insertion(+), 1 deletion(-)
+
+"""
+
+
+def test_patches_as_git_mails_them_are_read_one_after_the_other(world: World, tmp_path: Path) -> None:
+    other = TEXT.replace("return 1", "return 2")
+    first, second = (git_diff(tmp_path, TEXT, text) for text in (other, OLD))
+    mails = f"{MAIL.format(1)}{first}-- \n2.40.0\n\n{MAIL.format(2)}{second}-- \n2.40.0\n\n"
+    world.write({"case.py": TEXT.encode()})
+
+    module, handle = world.revert(
+        toggle({"target": "case.W.f", "diff": mails.replace(first, first.replace("case.py", "other.py"))})
+    )
+    assert module.W().f(0) == 10
+    assert module.tail() == 1
+    handle.restore()
+    assert module.W().f(0) == 2
+
+
+def test_what_follows_a_hunk_without_a_signature_is_still_refused(world: World, tmp_path: Path) -> None:
+    text = git_diff(tmp_path, TEXT, OLD) + "-- \nmore\n"
+    world.write({"case.py": TEXT.encode()})
+    with pytest.raises(prtoggle.PrToggleError, match="outside of every hunk"):
+        world.revert(toggle({"target": "case.W.f", "diff": text}))
+    assert world.load().W().f(0) == 2
+
+
+def test_a_hunk_of_a_file_is_not_placed_by_counting_from_its_target(world: World, tmp_path: Path) -> None:
+    """It was made where the file had two lines more: line 6 of the class would be the other method's."""
+    twice = TEXT.replace("        c = b + 1\n        return c", "        return b")
+    longer = "#\n#\n" + twice
+    text = git_diff(tmp_path, longer, longer.replace("b = a + 1", "b = a - 1", 1), "-U1")
+    world.write({"case.py": twice.encode()})
+    with pytest.raises(prtoggle.AmbiguousMatchError, match="fits 2 places"):
+        world.revert(toggle({"target": "case.W", "diff": text}))
+    assert world.load().W().g(0) == 1
