@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from prtoggle.forge.git_history import GitError, Repository
 from prtoggle.source.source_text import decode_source, split_lines
 
 if TYPE_CHECKING:
+    import ast
     from pathlib import Path
 
     from prtoggle.forge.fix import Fix
@@ -22,17 +24,19 @@ class LineAges:
     root: Path
     repository: Repository | None
     parent: str
-    _lines: dict[Path, frozenset[str]] = field(default_factory=dict)
+    _lines: dict[Path, Counter[str]] = field(default_factory=dict)
 
     def know(self, path: Path, text: str) -> None:
         """Enter the text that a file had before the fix."""
-        self._lines[path.resolve()] = frozenset(line.strip() for line in split_lines(text))
+        self._lines[path.resolve()] = _counted(text)
 
-    def is_older(self, path: Path, text: str) -> bool:
-        """Whether every line of the text stood in the file before the fix."""
+    def is_older(self, path: Path, text: str, node: ast.expr) -> bool:
+        """Whether every line of a node in the file's text stood there as often before the fix."""
         if path not in self._lines:
             self.know(path, self._before(path))
-        return {line.strip() for line in split_lines(text)} <= self._lines[path]
+        old, now = self._lines[path], _counted(text)
+        lines = split_lines(text)[node.lineno - 1 : node.end_lineno]
+        return all(old[line.strip()] >= now[line.strip()] for line in lines)
 
     def _before(self, path: Path) -> str:
         """The text of the file before the fix, "" for one that was not there, or that nobody knows."""
@@ -43,6 +47,10 @@ class LineAges:
             return decode_source(self.repository.text_at(self.parent, name), name).text
         except (GitError, PrToggleError, ValueError):
             return ""
+
+
+def _counted(text: str) -> Counter[str]:
+    return Counter(line.strip() for line in split_lines(text))
 
 
 def ages_of(fix: Fix, root: Path) -> LineAges:

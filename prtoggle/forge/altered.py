@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prtoggle.definitions import FunctionNode, last_name
 from prtoggle.drift.functions import definitions
+from prtoggle.forge.lost_names import binds, instances_in
 from prtoggle.forge.unseen import plain_uses
 
 if TYPE_CHECKING:
@@ -96,12 +97,28 @@ def _said(kind: frozenset[str]) -> str:
     return f"is {' and '.join(sorted(kind))}" if kind else "is a plain function"
 
 
-def other_uses(tree: ast.Module, item: Altered, *, own: bool) -> Iterator[ast.expr]:
-    """The uses of an altered function in a module, which may be its `own`, that count."""
+def has_another(tree: ast.Module, item: Altered) -> bool:
+    """Whether another class of a module has a member of the name."""
+    owner = item.owner.rpartition(".")[0].rpartition(".")[2]
+    return item.is_member and any(
+        isinstance(node, ast.ClassDef)
+        and node.name != owner
+        and any(item.name in binds(statement) for statement in node.body)
+        for node in ast.walk(tree)
+    )
+
+
+def other_uses(tree: ast.Module, item: Altered, *, own: bool) -> Iterator[tuple[ast.expr, bool]]:
+    """The uses of an altered function in a module, which may be its `own`, that count.
+
+    With each, whether it surely is one; of a member, it may be one of another class.
+    """
+    instances = instances_in(tree)
+    outer = item.owner.rpartition(".")[0].rpartition(".")[2]
     names, modules = _names(tree, item, own=own)
     counted = set() if item.calls_too else _called(tree)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.expr) or id(node) in counted:
+        if not isinstance(node, ast.expr) or (id(node) in counted and not isinstance(node, ast.Call)):
             continue
         owner, name = _read(node)
         if owner is None:
@@ -111,7 +128,9 @@ def other_uses(tree: ast.Module, item: Altered, *, own: bool) -> Iterator[ast.ex
         else:
             used = name == item.name and last_name(owner) in modules
         if used:
-            yield node
+            name = last_name(owner.func if isinstance(owner, ast.Call) else owner) if owner else ""
+            sure = not item.is_member or name == outer or (outer, name) in instances
+            yield node, sure
 
 
 def _read(node: ast.expr) -> tuple[ast.expr | None, str]:

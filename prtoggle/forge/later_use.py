@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prtoggle.definitions import last_name
 from prtoggle.drift.candidates import cached_source
-from prtoggle.forge.altered import altered_functions, other_uses
+from prtoggle.forge.altered import altered_functions, has_another, other_uses
 from prtoggle.forge.heirs import heirs_of, made_otherwise
 from prtoggle.forge.lost_names import binds, lost_names, names_of, uses_of
 from prtoggle.forge.signatures import changed_signatures, misfit
-from prtoggle.source.source_text import read_source, split_lines
+from prtoggle.source.source_text import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Ages(Protocol):
     """Knows which lines of a file are older than the fix."""
 
-    def is_older(self, path: Path, text: str) -> bool:
-        """Whether every line of the text stood in the file before the fix."""
+    def is_older(self, path: Path, text: str, node: ast.expr) -> bool:
+        """Whether the lines of a node in the file's text stood there before the fix."""
 
 
 class _Lost(NamedTuple):
@@ -42,14 +42,11 @@ class _Lost(NamedTuple):
     calls: list[Changed]
     altered: list[Altered]
 
-    def found_in(self, text: str) -> _Lost:
+    def found_in(self, text: str, heirs: Mapping[str, Heirs]) -> _Lost:
         """What of it a text may be about."""
-        calls = [
-            item for item in self.calls if item.is_made or any(_stands_in(name, text) for name in item.names)
-        ]
         return _Lost(
             [item for item in self.names if _stands_in(item.name, text)],
-            calls,
+            [item for item in self.calls if _may_call(text, item, heirs)],
             [item for item in self.altered if _stands_in(item.name, text)],
         )
 
@@ -74,18 +71,19 @@ def used_later(
         return []
     said: dict[Lost, str] = {}
     calls: dict[str, str] = {}
-    others: dict[Altered, str] = {}
+    others: list[_Other] = []
     defined: set[str] = set()
     every = list(_texts(texts, files))
     makers = {name for item in lost.calls if item.is_made for name in item.names}
     heirs = {name: heirs_of(name, [text for _, text in every]) for name in makers}
     owned = {path.resolve(): module for path, module in modules.items()}
     for path, text in every:
-        wanted = lost.found_in(text)
+        wanted = lost.found_in(text, heirs)
         if any(wanted) and (tree := _parsed(text)) is not None:
             said = uses_of(tree, path, wanted.names) | said
-            calls = _misfits(tree, path, wanted.calls, heirs, own=path not in texts) | calls
-            others = _others(tree, path, text, wanted.altered, ages, owned.get(path, "")) | others
+            file = _File(path, text, tree, ages)
+            calls = _misfits(file, wanted.calls, heirs, own=path not in texts) | calls
+            others += _others(file, wanted.altered, owned.get(path, ""))
             defined |= names_of(tree).attributes
     members = {item.name for item in said if item.kind == "member"}
     # An attribute that another class has too may be the one that is meant.
@@ -93,27 +91,58 @@ def used_later(
     told = {item.owner for item in said if item.kind == "parameter"}
     found = [text for item, text in said.items() if item not in skipped]
     found += [text for owner, text in calls.items() if owner not in told]
+    shared = {other.item.name for other in others if other.another}
+    meant = {
+        other.item: other.text
+        for other in reversed(others)
+        if other.text and (other.sure or other.item.name not in shared)
+    }
     return found + [
-        text for item, text in others.items() if item.owner not in told and item.owner not in calls
+        text for item, text in meant.items() if item.owner not in told and item.owner not in calls
     ]
 
 
-def _others(
-    tree: ast.Module, path: Path, text: str, altered: Sequence[Altered], ages: Ages, module: str
-) -> dict[Altered, str]:
-    """The first later use of each altered function that is no call which fits, as a sentence."""
-    said: dict[Altered, str] = {}
+class _File(NamedTuple):
+    """A file that is searched: as the revert leaves it."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+    ages: Ages
+
+    def is_older(self, node: ast.expr) -> bool:
+        """Whether the lines of the node are older than the fix: then they fit what was there."""
+        return self.ages.is_older(self.path, self.text, node)
+
+
+class _Other(NamedTuple):
+    """A later use of an altered function, as a sentence, or (`another`) another class with such a member."""
+
+    item: Altered
+    text: str = ""
+    sure: bool = False
+    another: bool = False
+
+
+def _others(file: _File, altered: Sequence[Altered], module: str) -> Iterator[_Other]:
+    """The uses of altered functions that are no calls which fit."""
     for item in altered:
-        for node in other_uses(tree, item, own=module == item.module):
-            lines = "".join(split_lines(text)[node.lineno - 1 : node.end_lineno])
-            if not ages.is_older(path, lines):
-                after = (
-                    "after the revert it does not" if "takes" in item.what else "after the revert it is not"
-                )
+        if has_another(file.tree, item):
+            yield _Other(item, another=True)
+        for node, sure in other_uses(file.tree, item, own=module == item.module):
+            if not file.is_older(node):
                 use = "is used" if item.calls_too else "is passed on"
-                said[item] = f"{item.owner} {use} at {path.name}:{node.lineno}: it {item.what}, and {after}"
-                break
-    return said
+                where = f"{file.path.name}:{node.lineno}"
+                after = "does" if "takes" in item.what else "is"
+                text = f"{item.owner} {use} at {where}: it {item.what}, and after the revert it {after} not"
+                yield _Other(item, text, sure)
+
+
+def _may_call(text: str, item: Changed, heirs: Mapping[str, Heirs]) -> bool:
+    """Whether a call of the function, or one that makes an instance of its class, may stand in a text."""
+    names = {*item.names, *(heir for name in item.names if name in heirs for heir in heirs[name].all)}
+    replaced = "replace" in text and any(_stands_in(name, text) for name in item.fields)
+    return replaced or any(_stands_in(name, text) for name in names)
 
 
 def _stands_in(name: str, text: str) -> bool:
@@ -121,9 +150,10 @@ def _stands_in(name: str, text: str) -> bool:
 
 
 def _misfits(
-    tree: ast.Module, path: Path, changed: Sequence[Changed], heirs: Mapping[str, Heirs], *, own: bool
+    file: _File, changed: Sequence[Changed], heirs: Mapping[str, Heirs], *, own: bool
 ) -> dict[str, str]:
     """The first call, by the function that it is for, which does not fit once the fix is out."""
+    tree = file.tree
     names = frozenset(name for node in tree.body for name in binds(node)) if own else frozenset()
     aliases = {
         alias.asname: alias.name
@@ -136,8 +166,8 @@ def _misfits(
     made = made_otherwise(tree, heirs)
     for node in ast.walk(tree):
         item = misfit(node, changed, names, aliases, made)
-        if item is not None:
-            where = f"{path.name}:{getattr(node, 'lineno', 0)}"
+        if item is not None and isinstance(node, ast.expr) and not file.is_older(node):
+            where = f"{file.path.name}:{node.lineno}"
             why = "fits today, and after the revert it does not, or nobody can tell"
             said.setdefault(item.owner, f"the call of {item.owner} at {where} {why}")
     return said

@@ -108,7 +108,7 @@ def binds(node: ast.stmt) -> list[str]:
 def uses_of(tree: ast.Module, path: Path, lost: Sequence[Lost]) -> dict[Lost, str]:
     """The first use of each name in a module, as a sentence."""
     said: dict[Lost, str] = {}
-    instances = _instances(tree) if any(item.kind == "member" for item in lost) else frozenset()
+    instances = instances_in(tree) if any(item.kind == "member" for item in lost) else frozenset()
     # What is caught where the name is missing does not need it.
     guarded = {id(part) for part in guarded_parts(tree)}
     for node in ast.walk(tree):
@@ -167,7 +167,7 @@ def _is_read(node: ast.AST, item: Lost, instances: frozenset[tuple[str, str]]) -
     return name == item.owner or (item.owner, name) in instances
 
 
-def _instances(tree: ast.Module) -> frozenset[tuple[str, str]]:
+def instances_in(tree: ast.Module) -> frozenset[tuple[str, str]]:
     """(class, name) of the names that are made by a call of the class, or annotated with it."""
     found: set[tuple[str, str]] = set()
     for node in ast.walk(tree):
