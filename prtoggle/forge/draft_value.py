@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from prtoggle.forge.fix import Fix, LeftOut
     from prtoggle.spec import Patch
     from prtoggle.target import ResolvedTarget
+
+
+#: Names that a reason lists at most.
+_SHOWN: Final = 3
 
 
 class DraftPatch(NamedTuple):
@@ -53,5 +57,8 @@ class Draft:
         blocking = [f"{item.what} {item.why}" for item in self.left_out if item.blocks]
         if blocking:
             return blocking[0] + (f" (and {len(blocking) - 1} more)" if len(blocking) > 1 else "")
+        if self.stays:
+            more = ", ..." if len(self.stays) > _SHOWN else ""
+            return f"the fix only adds what stays: {', '.join(self.stays[:_SHOWN])}{more}"
         rest = [f"{item.what} {item.why}" for item in self.left_out]
         return rest[0] if rest else "the fix changes no code"

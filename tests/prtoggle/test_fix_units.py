@@ -210,6 +210,9 @@ REFUSED = {
     "a function that is another in the end": (
         "def f():\n    return 1\n", "def f():\n    return 2\n", "def f():\n    return 2\ndef f():\n    return 3\n", "is not in force",
     ),
+    "nothing but a new function": (
+        "def f():\n    return 1\n", "def f():\n    return 1\ndef g():\n    return 1\n", None, "the fix only adds what stays: fxu_module.g",
+    ),
     "a comment": ("def f():\n    return 1\n", "def f():\n    # one\n    return 1\n", None, "the fix changes no code"),
     "no Python": ("def f():\n    return 1\n", "def f():\n    return 2\n", "def f(:\n", "cannot be parsed"),
 }  # fmt: skip
