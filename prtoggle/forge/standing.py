@@ -69,7 +69,7 @@ class Standing:
 
     def strict(self) -> Standing:
         """The same, without leniency."""
-        return replace(self, lenient=False)
+        return replace(self, lenient=False) if self.lenient else self
 
     def may_stay(self, node: ast.stmt, old: ScopeNode, new: ScopeNode) -> bool:
         """Whether the statement, new in the scope, does nothing that would be missed or noticed."""

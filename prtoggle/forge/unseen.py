@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from prtoggle.definitions import last_name
@@ -42,7 +43,7 @@ _DUCKS: Final = frozenset(
 _COLLECTED: Final = re.compile(r"(?:[tT]est|pytest_|setup_|teardown_|setUp|tearDown|load_tests)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lookups:
     """Where a module's new names may be found.
 
@@ -69,9 +70,9 @@ class Lookups:
 
     def find_submodule(self, package: str, name: str) -> bool:
         """Whether something may find that a package has got a submodule."""
-        every = self._every()
-        looking = [text for text in every if re.search(rf"\b{re.escape(package)}\b", text)]
-        return self._is_spelt(name) or self._is_guarded(name) or any(map(_ANY_SPELLING.search, looking))
+        mentioned = re.compile(rf"\b{re.escape(package)}\b")
+        looking = [self.after, *self._looking] if _ANY_SPELLING.search(self.after) else self._looking
+        return self._is_spelt(name) or self._is_guarded(name) or any(map(mentioned.search, looking))
 
     def find_member(self, name: str, owner: str) -> bool:
         """Whether something may find a new member of a class that has no bases."""
@@ -81,7 +82,7 @@ class Lookups:
             or _COLLECTED.match(name) is not None
             or self._is_spelt(name)
             or self._is_guarded(name)
-            or any(_ANY_SPELLING.search(text) for text in every)
+            or bool(self._looking or _ANY_SPELLING.search(self.after))
             or any(_asks_for(text, name) or _hands_on(text, owner) for text in every)
         )
 
@@ -116,15 +117,17 @@ class Lookups:
         if _BY_SPELLING.search(self.after):
             return True
         stem = re.escape(self.module.rpartition(".")[2])
-        if not stem:
+        if not stem or not self._looking:
             return False
-        mentioned = re.compile(rf"\b{stem}\b")
+        if any(map(re.compile(rf"\b{stem}\b").search, self._looking)):
+            return True
         handed_on = re.compile(rf"[(,=\[]\s*{stem}\s*[,)\]\n]")
-        texts = self.texts()
-        anywhere = any(_ANY_MODULE.search(text) or handed_on.search(text) for text in texts)
-        return any(
-            _ANY_SPELLING.search(text) and (anywhere or mentioned.search(text) is not None) for text in texts
-        )
+        return any(_ANY_MODULE.search(text) or handed_on.search(text) for text in self.texts())
+
+    @cached_property
+    def _looking(self) -> list[str]:
+        """The texts that may look names up without spelling them."""
+        return [text for text in self.texts() if _ANY_SPELLING.search(text)]
 
 
 def _stands_in(name: str, text: str) -> bool:
