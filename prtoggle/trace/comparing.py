@@ -155,7 +155,8 @@ class Comparison:
 
     def _opaque(self, where: str, ours: Any, theirs: Any, kind: type) -> Difference | None:
         """Objects without anything to look at: by what they say when they are pickled, or of themselves."""
-        if is_sentinel(ours) or is_sentinel(theirs):
+        is_copy = self._theirs.get(id(ours)) == id(theirs)
+        if not is_copy and (is_sentinel(ours) or is_sentinel(theirs)):
             return Difference(f"{where} (which object it is)", repr(ours), repr(theirs))
         try:
             reduced = ours.__reduce_ex__(4), theirs.__reduce_ex__(4)
@@ -180,6 +181,9 @@ class Comparison:
         if len(ours) != len(theirs):
             return Difference(f"len({where})", str(len(ours)), str(len(theirs)))
         return None
+
+    def _view(self, where: str, ours: Any, theirs: Any) -> Difference | None:
+        return self._sequence(f"list({where})", list(ours), list(theirs))
 
     def _exception(self, where: str, ours: BaseException, theirs: BaseException) -> Difference | None:
         found = self._sequence(f"{where}.args", ours.args, theirs.args)
@@ -246,6 +250,8 @@ _BY_KIND: Final[dict[type | tuple[type, ...], Callable[[Comparison, str, Any, An
     (list, tuple, deque): Comparison._sequence,  # noqa: SLF001
     (set, frozenset): Comparison._set,  # noqa: SLF001
     bytearray: Comparison._bytes,  # noqa: SLF001
+    types.MappingProxyType: Comparison._mapping,  # noqa: SLF001
+    (type({}.keys()), type({}.values()), type({}.items())): Comparison._view,  # noqa: SLF001
     types.FunctionType: compare_function,
     types.MethodType: compare_method,
     types.BuiltinFunctionType: compare_builtin,

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 def compare_function(
     comparison: Comparison, where: str, ours: FunctionType, theirs: FunctionType
 ) -> Difference | None:
-    """By code, variables of the enclosing scope and defaults."""
+    """By code, name, variables of the enclosing scope and defaults."""
     if not same_program(ours.__code__, theirs.__code__):
         return Difference(f"{where}.__code__", *_codes(ours.__code__, theirs.__code__))
+    if ours.__name__ != theirs.__name__:
+        return Difference(f"{where}.__name__", ours.__name__, theirs.__name__)
     cells = zip(ours.__code__.co_freevars, ours.__closure__ or (), theirs.__closure__ or (), strict=False)
     for name, mine, other in cells:
         found = compare_cell(comparison, f"{where}'s {name}", mine, other)

@@ -6,11 +6,13 @@ Nothing that the program's own classes define is called.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict, deque
 from pathlib import PurePath
 from types import GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.trace.counting import period_of
 from prtoggle.trace.libraries import is_library
 from prtoggle.trace.members import members_of
 
@@ -30,15 +32,15 @@ _READERS: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {
     defaultdict: lambda value: {"default_factory": value.default_factory},
     staticmethod: lambda value: {"__func__": value.__func__},
     classmethod: lambda value: {"__func__": value.__func__},
+    itertools.count: lambda value: {"(next)": repr(value)},
+    itertools.cycle: lambda value: {"(next)": period_of(value)},
 }
 #: Items that are compared one by one, and what of an object all objects have.
 _COMPARED: Final = (list, tuple, dict, set, frozenset, bytearray, BaseException)
 _OF_C: Final = (MethodDescriptorType, WrapperDescriptorType)
 _STATES: Final = ("__reduce_ex__", "__reduce__", "__getstate__")
 #: Of an exception: told otherwise, of the place rather than the error, or any object of the program.
-_NO_CONTENTS: Final = frozenset(
-    {"args", "obj", "__dict__", "__weakref__", "__traceback__", "__context__", "__suppress_context__"}
-)
+_NO_CONTENTS: Final = frozenset({"args", "obj", "__dict__", "__weakref__", "__traceback__"})
 
 
 def contents_of(value: Any) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def own_members(value: Any) -> dict[str, Any]:
 
 
 def attributes_of(error: BaseException) -> dict[str, Any]:
-    """What an exception of C keeps beside its arguments, such as a file name; and its cause."""
+    """What an exception of C keeps beside its arguments, such as a file name; and what it came from."""
     found: dict[str, Any] = {}
     for base in type(error).__mro__:
         for name, item in vars(base).items():

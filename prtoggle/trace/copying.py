@@ -9,25 +9,19 @@ bytes, and refuses what a copy would do harm to.
 from __future__ import annotations
 
 import copyreg
+import itertools
 import sys
 import weakref
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from prtoggle.trace.constants import CONSTANTS
+from prtoggle.trace.counting import copy_of
 from prtoggle.trace.libraries import is_library, is_tensor
-from prtoggle.trace.members import members_of, restore
+from prtoggle.trace.members import is_known_by_name, members_of, restore, restore_causes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-#: Nothing of these can be changed.
-CONSTANTS: Final = frozenset(
-    {
-        type(None), type(Ellipsis), type(NotImplemented), int, float, bool, complex, bytes, str, range, slice,
-        CodeType, property,
-    }
-)  # fmt: skip
-
 
 #: What a class can define for being copied; what it leaves out is no difference that a run made.
 _RULES: Final = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
@@ -67,22 +61,22 @@ class Copier:
         except Exception as error:  # whatever the classes of the program raise when copied
             raise NotCopiedError(f"{_kind(value)} cannot be copied: {_told(error)}") from error
 
-    def copy_if_possible(self, value: Any, max_bytes: int) -> Any:
-        """The same as `copy` within fewer bytes; `value` itself, and nothing remembered, where that fails."""
+    def copy_if_possible(self, value: Any, max_bytes: int) -> tuple[Any, str | None]:
+        """The same as `copy` within fewer bytes; where that fails, `value` itself and why."""
         known, left, storages = dict(self.memo), self._left, set(self._storages)
         counts = len(self.uncopied), len(self.by_own_rules)
         self._left = min(left, max_bytes)
         try:
             made = self.copy(value)
-        except NotCopiedError:
+        except NotCopiedError as reason:
             # Half of a copy must not come to stand for anything. The originals stay: their ids were seen.
             self.memo.clear()
             self.memo.update(known)
             del self.uncopied[counts[0] :], self.by_own_rules[counts[1] :]
             self._left, self._storages = left, storages
-            return value
+            return value, str(reason)
         self._left += left - min(left, max_bytes)
-        return made
+        return made, None
 
     def _copied(self, value: Any) -> Any:
         kind = type(value)
@@ -100,10 +94,11 @@ class Copier:
         else:
             made = self._copied_object(value, kind)
         if made is not value:
-            self._remember(value, made)
+            self.remember(value, made)
         return made
 
-    def _remember(self, value: object, made: object) -> None:
+    def remember(self, value: object, made: object) -> None:
+        """Let `made` stand for `value` in the other run."""
         self.memo[id(value)] = made
         self.originals.append(value)
 
@@ -132,6 +127,8 @@ class Copier:
     def _copied_object(self, value: Any, kind: type) -> Any:
         if type(getattr(kind, "__del__", None)) is FunctionType:
             raise NotCopiedError(f"{_kind(value)} has a finalizer, which a copy would run a second time")
+        if is_known_by_name(value):
+            return self._noted(value, value)
         own: Callable[[Any, dict[int, Any]], Any] | None = getattr(kind, "__deepcopy__", None)
         if own is not None:
             return self._noted(value, own(value, self.memo))
@@ -164,7 +161,7 @@ class Copier:
         made = make(*(self._copied(argument) for argument in arguments))
         if made is value:
             return value
-        self._remember(value, made)
+        self.remember(value, made)
         if state is not None:
             # The state is made for this one purpose; nobody else may get its place in memory meanwhile.
             self.originals.append(state)
@@ -175,6 +172,8 @@ class Copier:
                 made.__setstate__(state)
             else:
                 restore(made, state)
+        if isinstance(value, BaseException):
+            restore_causes(made, value, self._copied)
         for item in items or ():
             made.append(self._copied(item))
         for key, item in pairs or ():
@@ -183,13 +182,13 @@ class Copier:
 
     def _copied_list(self, value: list[Any]) -> list[Any]:
         made: list[Any] = []
-        self._remember(value, made)
+        self.remember(value, made)
         made.extend(item if type(item) in CONSTANTS else self._copied(item) for item in value)
         return made
 
     def _copied_dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
-        self._remember(value, made)
+        self.remember(value, made)
         for key, item in value.items():
             made[self._copied(key)] = item if type(item) in CONSTANTS else self._copied(item)
         return made
@@ -229,7 +228,7 @@ class Copier:
         made.__qualname__ = value.__qualname__
         made.__dict__.update(value.__dict__)
         # The function may stand in one of its own cells.
-        self._remember(value, made)
+        self.remember(value, made)
         for cell, (filled, is_new) in zip(value.__closure__ or (), cells, strict=True):
             if is_new:
                 self._fill(cell, filled)
@@ -251,7 +250,7 @@ class Copier:
         if known is not None:
             return known, False
         made = CellType()
-        self._remember(cell, made)
+        self.remember(cell, made)
         return made, True
 
     def _fill(self, cell: CellType, made: CellType) -> None:
@@ -291,4 +290,7 @@ _MAKERS: Final[dict[type, Callable[[Copier, Any], Any]]] = {
     FunctionType: Copier._copied_function,  # noqa: SLF001
     CellType: Copier.cell,
     weakref.ref: Copier._copied_reference,  # noqa: SLF001
+    itertools.count: lambda copier, value: copy_of(value) or copier._copied_object(value, itertools.count),  # noqa: SLF001
+    # Nothing of it can change, and it is known by which one it is.
+    object: lambda _copier, value: value,
 }

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from prtoggle.trace import calls, randomness
+from prtoggle.trace import calls, process_state, randomness
 from prtoggle.trace.comparing import Comparison, NotComparedError
 from prtoggle.trace.copying import NotCopiedError
 from prtoggle.trace.differences import Difference
@@ -16,6 +16,7 @@ from prtoggle.trace.outcomes import Outcome, outcome_of
 from prtoggle.trace.shared import first_changed, put_back
 from prtoggle.trace.shared_things import watches
 from prtoggle.trace.shortening import shorten
+from prtoggle.trace.variables import Variables
 from prtoggle.trace.whereabouts import here, world_here
 from prtoggle.trace.world import World
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prtoggle.trace.ledger import Ledger
+    from prtoggle.trace.process_state import Setting
+    from prtoggle.trace.randomness import State
     from prtoggle.trace.traced import Traced
 
 #: Frames for copying and comparing.
@@ -122,6 +125,10 @@ class Handler:
         if changed is not None:
             self._ledger.not_compared(f"the call changes {changed}, which both runs would share")
             return
+        refusal = call.refusal()
+        if refusal is not None:
+            self._ledger.not_compared(refusal)
+            return
         other = call.run_other()
         with _looking():
             changed = call.put_back_shared()
@@ -167,19 +174,30 @@ class _Call:
         if randomness.captured_on_cuda():
             raise NotCopiedError("a CUDA graph is being captured, which a second run would go into")
         self._arguments = list(zip(_names(traced, len(args), kwargs), [*args, *kwargs.values()], strict=True))
-        self._world = World(everybody, max_bytes)
+        classes = [value if isinstance(value, type) else type(value) for _, value in self._arguments]
+        self._world = World(everybody, max_bytes, classes)
         self._copies = [self._world.copied(f"argument {name}", value) for name, value in self._arguments]
         self._positional = len(args)
         self._keywords = list(kwargs)
         self.shown = tuple((name, shorten(value)) for name, value in self._arguments)
         self._world.check_copies()
-        self._watches = watches(everybody, self._arguments, self._world.uncopied())
-        self._random = randomness.saved()
-        self._drawn: Difference | None = None
+        held = self._world.held
+        self._watches = watches(everybody, held.steps, self._arguments, self._world.uncopied())
+        self._random = randomness.saved(held.generators)
+        self._settings = process_state.settings()
+        self._context = held.context()
+        self._variables = Variables(self._context)
+        self._beside: list[Difference | None] = []
 
     def shared_change(self) -> str | None:
         """What the program's own run changed that the other run would share."""
-        return first_changed(self._watches)
+        return first_changed(self._watches) or self._world.held.changed(self._comparison())
+
+    def refusal(self) -> str | None:
+        """Why the other run cannot take place now."""
+        if self._world.held.swaps.are_seen:
+            return "the call starts a thread, which would find copies that are meant for the other run"
+        return None
 
     def put_back_shared(self) -> str | None:
         """What the other run changed that both share, and what became of it."""
@@ -187,31 +205,48 @@ class _Call:
         return changed and f"{changed}, which both runs share; {put_back(self._watches)}"
 
     def run_other(self) -> Outcome:
-        """The other variant on the copies; the program's random numbers and output stay as they are."""
+        """The other variant on the copies; the program's random numbers, settings and output stay."""
+        after, settings = randomness.saved(self._world.held.generators), process_state.settings()
+        randomness.put_back(self._random)
+        self._variables.note()
+        try:
+            with self._world.held.swaps.in_place():
+                return self._context.run(self._run_within, after, settings)
+        finally:
+            randomness.put_back(after)
+            process_state.put_back(settings)
+
+    def _run_within(self, after: list[State], settings: list[Setting]) -> Outcome:
+        """The same in the context of the other run, whose own settings are those of this context."""
         copies = tuple(self._copies[: self._positional])
         named = dict(zip(self._keywords, self._copies[self._positional :], strict=True))
-        after = randomness.saved()
-        randomness.put_back(self._random)
+        process_state.put_back(self._settings)
         here.world = self._world
         try:
             with muted(), _deeper(2):
                 return outcome_of(self._world.function(self._traced), copies, named)
         finally:
             here.world = None
-            self._drawn = randomness.difference(after, randomness.saved())
-            randomness.put_back(after)
+            self._beside = [
+                randomness.difference(after, randomness.saved(self._world.held.generators)),
+                process_state.difference(settings, process_state.settings()),
+            ]
+
+    def _comparison(self) -> Comparison:
+        return Comparison(self._world.counterparts, self._world.originals)
 
     def differences(self, ours: Outcome, theirs: Outcome) -> list[Difference]:
         """The first difference in the outcome, and in each thing that was handed in.
 
         Raises NotComparedError.
         """
-        comparison = Comparison(self._world.counterparts, self._world.originals)
+        comparison = self._comparison()
         found = [_outcomes(comparison, ours, theirs)]
         for (name, value), copy in zip(self._arguments, self._copies, strict=True):
             found.append(comparison.first(name, value, copy))
         found += [comparison.first(name, one, other) for name, one, other in self._world.surroundings()]
-        found.append(self._drawn)
+        found += [comparison.first(*triple) for triple in self._variables.changed(self._context)]
+        found += self._beside
         return [difference for difference in found if difference is not None]
 
 

@@ -51,3 +51,8 @@ def is_number(value: object) -> bool:
 def is_torch_setting(value: object) -> bool:
     """Whether the value is a dtype or a device."""
     return isinstance(value, (getattr(torch(), "dtype", ()), getattr(torch(), "device", ())))
+
+
+def is_torch_generator(value: object) -> bool:
+    """Whether the value is a generator of torch's random numbers."""
+    return isinstance(value, getattr(torch(), "Generator", ()))

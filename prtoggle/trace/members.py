@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from types import MemberDescriptorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def members_of(value: object) -> dict[str, Any]:
@@ -25,6 +29,26 @@ def members_of(value: object) -> dict[str, Any]:
                 except AttributeError:
                     continue
     return found
+
+
+def is_known_by_name(value: object) -> bool:
+    """Whether it holds nothing, and a name in the module of its class leads to it: which one matters."""
+    kind: Any = type(value)
+    if (
+        kind.__eq__ is not object.__eq__
+        or kind.__reduce_ex__ is not object.__reduce_ex__
+        or members_of(value)
+    ):
+        return False
+    names = getattr(sys.modules.get(kind.__module__), "__dict__", {})
+    return any(item is value for item in list(names.values()))
+
+
+def restore_causes(made: Any, error: BaseException, copied: Callable[[Any], Any]) -> None:
+    """Give the copy of an exception those that it came from, which `copy` and `pickle` leave out."""
+    made.__context__ = copied(error.__context__)
+    made.__cause__ = copied(error.__cause__)
+    made.__suppress_context__ = error.__suppress_context__
 
 
 def restore(made: Any, state: Any) -> None:

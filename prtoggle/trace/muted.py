@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from prtoggle.trace.whereabouts import world_here
@@ -48,3 +50,31 @@ def muted() -> Iterator[None]:
             # A stream that the block itself put there was meant for the program's own run.
             if getattr(sys, name) is stream or threading.active_count() == 1:
                 setattr(sys, name, before[name])
+
+
+def drop_warnings() -> None:
+    """Let nobody hear of what the other run warns of; an exception that a filter makes of it is raised."""
+    plain: Any = warnings._showwarnmsg  # type: ignore[attr-defined]  # noqa: SLF001  # what every warning goes through
+    if hasattr(plain, "__wrapped__"):
+        return
+
+    @functools.wraps(plain)
+    def show(message: Any) -> None:
+        if world_here() is None:
+            plain(message)
+
+    warnings._showwarnmsg = show  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def drop_log_records(module: Any) -> None:
+    """Let no handler of `logging` get what the other run logs."""
+    plain: Any = module.Logger.callHandlers
+    if hasattr(plain, "__wrapped__"):
+        return
+
+    @functools.wraps(plain)
+    def hand_on(self: Any, record: Any) -> None:
+        if world_here() is None:
+            plain(self, record)
+
+    module.Logger.callHandlers = hand_on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from prtoggle.trace.layouts import of_arrays, of_tensors
 from prtoggle.trace.libraries import is_array, is_number, is_tensor, numpy, torch
 
 
@@ -28,8 +29,9 @@ def _of_tensors(where: str, ours: Any, theirs: Any) -> tuple[str, str, str] | tu
         mine, other = getattr(ours, name), getattr(theirs, name)
         if mine != other:
             return f"{where}.{name}", str(mine), str(other)
-    if ours.shape != theirs.shape:
-        return f"{where}.shape", str(list(ours.shape)), str(list(theirs.shape))
+    found = of_tensors(where, ours, theirs)
+    if found:
+        return found
     if ours.device.type == "meta":
         return ()
     with torch().no_grad():
@@ -56,8 +58,9 @@ def _of_arrays(where: str, ours: Any, theirs: Any) -> tuple[str, str, str] | tup
         mine, other = getattr(ours, name), getattr(theirs, name)
         if mine != other:
             return f"{where}.{name}", str(mine), str(other)
-    if ours.flags.writeable != theirs.flags.writeable:
-        return f"{where}.flags.writeable", str(ours.flags.writeable), str(theirs.flags.writeable)
+    found = of_arrays(where, ours, theirs)
+    if found:
+        return found
     if ours.dtype.names is not None:
         for name in ours.dtype.names:
             found = _of_arrays(f"{where}[{name!r}]", ours[name], theirs[name])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prtoggle.trace.differences import Difference
-from prtoggle.trace.libraries import cuda, is_array, is_tensor, numpy, torch
+from prtoggle.trace.libraries import cuda, is_array, is_tensor, is_torch_generator, numpy, torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 class State(NamedTuple):
@@ -21,11 +22,11 @@ class State(NamedTuple):
     state: Any
 
 
-def saved() -> list[State]:
+def saved(own: Iterable[tuple[str, Any]] = ()) -> list[State]:
     """How the generators of the process stand.
 
-    Those of `random`, of numpy and of torch, on the CPU and on CUDA, where they are loaded. A generator that
-    the program made itself is copied with whoever holds it.
+    Those of `random`, of numpy and of torch, on the CPU and on CUDA, where they are loaded; and `own`, which
+    the program made and holds where nothing is copied, each with its name.
     """
     states = [State("random", random.setstate, random.getstate())]
     arrays: Any = getattr(numpy(), "random", None)
@@ -37,7 +38,19 @@ def saved() -> list[State]:
     devices = cuda()
     if devices is not None:
         states.append(State("torch.cuda", devices.set_rng_state_all, devices.get_rng_state_all()))
-    return states
+    return states + [_state_of(name, generator) for name, generator in own]
+
+
+def _state_of(name: str, generator: Any) -> State:
+    if isinstance(generator, random.Random):
+        return State(name, generator.setstate, generator.getstate())
+    if is_torch_generator(generator):
+        return State(name, generator.set_state, generator.get_state())
+    if hasattr(generator, "set_state"):
+        return State(name, generator.set_state, generator.get_state(legacy=False))
+    bits = getattr(generator, "bit_generator", generator)
+    # The dict holds arrays of its own, which go on with the generator.
+    return State(name, lambda state: setattr(bits, "state", state), copy.deepcopy(bits.state))
 
 
 def put_back(states: list[State]) -> None:
@@ -65,6 +78,8 @@ def _same(ours: Any, theirs: Any) -> bool:
         return bool((ours == theirs).all())
     if is_array(ours):
         return bool(ours.tobytes() == theirs.tobytes())
+    if isinstance(ours, dict):
+        return ours.keys() == theirs.keys() and all(_same(item, theirs[key]) for key, item in ours.items())
     if isinstance(ours, list) or (isinstance(ours, tuple) and any(map(is_array, ours))):
         return len(ours) == len(theirs) and all(map(_same, ours, theirs))
     return bool(ours == theirs)

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.recompile import nested_codes
-from prtoggle.trace.copying import CONSTANTS
+from prtoggle.trace.constants import CONSTANTS
 from prtoggle.trace.libraries import is_array, is_tensor
 from prtoggle.trace.members import members_of
 

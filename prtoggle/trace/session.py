@@ -16,6 +16,7 @@ from prtoggle.target import ResolvedTarget, dotted_prefixes, split_name
 from prtoggle.trace.calls import HANDLERS, keep_out_of
 from prtoggle.trace.handler import Handler
 from prtoggle.trace.ledger import Ledger
+from prtoggle.trace.muted import drop_log_records, drop_warnings
 from prtoggle.trace.traced import Traced
 from prtoggle.trace.trampoline import trampoline
 from prtoggle.trace.whereabouts import EXECUTORS, follow_threads, follow_work
@@ -62,6 +63,8 @@ class TraceSession:
             _now_and_after_load(name, self._trace, self._loaded)
         follow_threads()
         _now_and_after_load(EXECUTORS, follow_work)
+        _now_and_after_load("logging", drop_log_records)
+        drop_warnings()
         _now_and_after_load(_COMPILER, keep_out_of)
         os.register_at_fork(after_in_child=self._forked)
 

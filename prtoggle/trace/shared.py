@@ -13,7 +13,8 @@ from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.trace.comparing import Comparison, NotComparedError
-from prtoggle.trace.copying import CONSTANTS, Copier, NotCopiedError
+from prtoggle.trace.constants import CONSTANTS
+from prtoggle.trace.copying import Copier, NotCopiedError
 from prtoggle.trace.differences import MISSING
 from prtoggle.trace.members import members_of
 

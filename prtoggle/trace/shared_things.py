@@ -6,7 +6,7 @@ import enum
 import os
 import threading
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prtoggle.trace.libraries import is_array, is_library, is_tensor
 from prtoggle.trace.shared import Watch
@@ -15,27 +15,32 @@ from prtoggle.trace.traced import attributes_set_by, is_container, names_used_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from prtoggle.trace.reached import Step
     from prtoggle.trace.traced import Traced
 
 #: A name, what it stands for, and which attributes of it are watched; None for all.
 _Thing: TypeAlias = "tuple[str, Any, frozenset[str] | None]"
-#: Calls from function to function that are followed, for the containers that those use.
-_DEPTH: Final = 3
 
 
 def watches(
-    everybody: Sequence[Traced], arguments: Sequence[tuple[str, Any]], uncopied: Iterable[tuple[str, Any]]
+    everybody: Sequence[Traced],
+    followed: Sequence[Step],
+    arguments: Sequence[tuple[str, Any]],
+    uncopied: Iterable[tuple[str, Any]],
 ) -> list[Watch]:
-    """A watch of each thing; `uncopied` are objects that stand for themselves in the other run."""
+    """A watch of each thing. `followed` is the code that may run, `uncopied` stands for itself in both."""
     found: dict[tuple[int, frozenset[str] | None], Watch] = {}
-    for name, owner, only in _things(everybody, arguments, uncopied):
+    for name, owner, only in _things(everybody, followed, arguments, uncopied):
         if (id(owner), only) not in found:
             found[id(owner), only] = Watch(name, owner, only)
     return list(found.values())
 
 
 def _things(
-    everybody: Sequence[Traced], arguments: Sequence[tuple[str, Any]], uncopied: Iterable[tuple[str, Any]]
+    everybody: Sequence[Traced],
+    followed: Sequence[Step],
+    arguments: Sequence[tuple[str, Any]],
+    uncopied: Iterable[tuple[str, Any]],
 ) -> Iterator[_Thing]:
     # The bytes behind `os.environ`, whoever changes it.
     yield "os.environ", getattr(os.environ, "_data", {}), None
@@ -48,8 +53,13 @@ def _things(
                 yield base.__qualname__, base, None
         if isinstance(value, FunctionType):
             yield name, value, None
+    copied: dict[int, set[str]] = {}
     for traced in everybody:
-        yield from _reached(traced, _copied(traced, everybody))
+        copied[id(traced.function.__globals__)] = _copied(traced, everybody)
+        yield from _reached(traced, copied[id(traced.function.__globals__)])
+    for step in followed:
+        if not step.is_traced:
+            yield from _of_step(step, copied.get(id(step.namespace), set()))
 
 
 def _copied(traced: Traced, everybody: Sequence[Traced]) -> set[str]:
@@ -68,20 +78,14 @@ def _reached(traced: Traced, copied: set[str]) -> Iterator[_Thing]:
         shared = {key for key in namespace if key[:2] != "__"} | traced.texts
         yield "globals()", namespace, frozenset(shared - copied)
     yield from _named(namespace, traced.names - copied, traced.attributes)
-    seen: set[int] = set()
-    pending = _functions(namespace, traced.names)
-    for _ in range(_DEPTH):
-        new = [function for function in pending if id(function) not in seen]
-        seen |= set(map(id, new))
-        pending = []
-        for function in new:
-            code, others = function.__code__, function.__globals__
-            names = names_used_by(code) - (copied if others is namespace else set())
-            yield from _named(others, names, attributes_set_by(code))
-            held = frozenset(name for name in names if is_container(others.get(name)))
-            if held:
-                yield "global variables", others, held
-            pending += _functions(others, names)
+
+
+def _of_step(step: Step, copied: set[str]) -> Iterator[_Thing]:
+    names = names_used_by(step.code) - copied
+    yield from _named(step.namespace, names, attributes_set_by(step.code))
+    held = frozenset(name for name in names if is_container(step.namespace.get(name)))
+    if held:
+        yield "global variables", step.namespace, held
 
 
 def _named(
@@ -94,8 +98,7 @@ def _named(
             if attributes:
                 yield name, value, attributes
         elif isinstance(value, type):
-            if _is_of_the_program(value):
-                yield name, value, None
+            yield from _of_class(name, value)
         elif isinstance(value, FunctionType):
             if not is_library(value):
                 yield name, value, None
@@ -103,15 +106,19 @@ def _named(
             yield name, value, None
 
 
+def _of_class(name: str, kind: type) -> Iterator[_Thing]:
+    if isinstance(kind, enum.EnumMeta):
+        members: list[enum.Enum] = list(kind.__members__.values())
+        for member in members:
+            yield f"{kind.__qualname__}.{member.name}", member, None
+    elif _is_of_the_program(kind):
+        yield name, kind, None
+
+
 def _has_attributes(value: object) -> bool:
     if isinstance(value, threading.local):
         return True
     return hasattr(value, "__dict__") and not (_is_numbers(value) or is_library(type(value)))
-
-
-def _functions(namespace: dict[str, Any], names: frozenset[str] | set[str]) -> list[FunctionType]:
-    found = (namespace[name] for name in sorted(names & namespace.keys()))
-    return [value for value in found if isinstance(value, FunctionType) and not is_library(value)]
 
 
 def _is_of_the_program(kind: type) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.recompile import all_codes
-from prtoggle.trace.copying import CONSTANTS
-from prtoggle.trace.libraries import is_array, is_tensor
+from prtoggle.trace.constants import CONSTANTS
+from prtoggle.trace.kinds import can_change, draws_numbers
+from prtoggle.trace.libraries import is_array, is_library, is_tensor
 from prtoggle.trace.members import members_of
 
 if TYPE_CHECKING:
@@ -137,6 +137,12 @@ def names_used_by(code: CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=_CODES)
+def names_bound_by(code: CodeType) -> frozenset[str]:
+    """The global names that the code, or a function that it makes, binds or deletes."""
+    return frozenset(name for opcode, name in _name_uses(code) if opcode in _REBOUND)
+
+
+@functools.lru_cache(maxsize=_CODES)
 def attributes_set_by(code: CodeType) -> frozenset[str]:
     """The attributes that the code sets or deletes, of whatever object."""
     steps = (step for inner in all_codes(code) for step in dis.get_instructions(inner))
@@ -156,9 +162,10 @@ def is_container(value: Any) -> bool:
 
 def _is_object(value: Any) -> bool:
     """Whether the value is an object with members of its own, or a container of another kind."""
-    if isinstance(value, (type, ModuleType, *_CODE)) or type(value) in CONSTANTS:
+    if isinstance(value, (type, ModuleType, FunctionType)) or type(value) in CONSTANTS:
         return False
-    if isinstance(value, (tuple, *_CONTAINERS)):
+    if isinstance(value, (tuple, *_CONTAINERS)) or can_change(value):
         return True
     # One without members is often known by which object it is, and stands for itself.
-    return type(value).__module__.partition(".")[0] not in sys.stdlib_module_names and bool(members_of(value))
+    is_own = not isinstance(value, _CODE) and not is_library(type(value))
+    return is_own and not draws_numbers(value) and bool(members_of(value))

@@ -13,6 +13,9 @@ from prtoggle.trace.comparing import Comparison, NotComparedError
 from prtoggle.trace.comparing_functions import content
 from prtoggle.trace.copying import Copier, NotCopiedError
 from prtoggle.trace.differences import MISSING
+from prtoggle.trace.held import Held
+from prtoggle.trace.kinds import can_change, is_all_members
+from prtoggle.trace.libraries import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,12 +48,13 @@ class _Namespace(dict[str, Any]):
 class World:
     """The surroundings and arguments of one other run, copied before the program's own run begins."""
 
-    def __init__(self, everybody: Sequence[Traced], max_bytes: int) -> None:
+    def __init__(self, everybody: Sequence[Traced], max_bytes: int, classes: Sequence[type] = ()) -> None:
         """Copies what every traced function could change, for one may call the other.
 
-        Raises NotCopiedError.
+        `classes` are those of the arguments, whose methods may run too. Raises NotCopiedError.
         """
         self._copier = Copier(max_bytes)
+        self.held = Held(everybody, classes, self._copier)
         self._namespaces: dict[int, _Namespace] = {}
         self._globals: list[tuple[str, dict[str, Any]]] = []
         self._cells: list[tuple[str, CellType]] = []
@@ -61,6 +65,7 @@ class World:
                 with _named(f"variable {name} of the enclosing scope"):
                     self._copier.cell(cell)
                 self._cells.append((name, cell))
+        self.held.prepare(self._namespaces, _MAX_OBJECT)
         for traced in everybody:
             if "globals" in traced.names:
                 # Whoever asks for the dict may look at all of its names.
@@ -92,16 +97,21 @@ class World:
                     namespace[name] = self._copier.copy(real[name])
             self._globals.append((name, real))
         for name in sorted(objects - namespace.keys()):
-            made = self._copier.copy_if_possible(real[name], _MAX_OBJECT)
-            if made is not real[name]:
+            value = real[name]
+            made, refusal = self._copier.copy_if_possible(value, _MAX_OBJECT)
+            if refusal is not None and can_change(value) and not is_all_members(value):
+                raise NotCopiedError(f"global variable {name}: {refusal}")
+            if made is not value:
                 namespace[name] = made
                 self._globals.append((name, real))
-            else:
-                self._uncopied.append((name, real[name]))
+            elif refusal is not None or not is_library(type(value)):
+                # What a library knows by its name, such as a logger, is not the program's own.
+                self._uncopied.append((name, value))
 
     def uncopied(self) -> list[tuple[str, Any]]:
         """Name and object of all that stands for itself in the other run although it can change."""
-        return [*self._uncopied, *((type(value).__qualname__, value) for value in self._copier.uncopied)]
+        named = [*self._uncopied, *self.held.watched]
+        return [*named, *((type(value).__qualname__, value) for value in self._copier.uncopied)]
 
     def check_copies(self) -> None:
         """Raises NotCopiedError when a class leaves out of its copies what would then be a difference."""
@@ -127,6 +137,7 @@ class World:
 
     def surroundings(self) -> Iterator[tuple[str, Any, Any]]:
         """Name, value in the program's own run and value in the other, of all that both could change."""
+        yield from self.held.swaps.found
         for name, cell in self._cells:
             yield name, content(cell), content(self._copier.cell(cell))
         for name, real in self._globals:

@@ -15,7 +15,7 @@ __all__ = ["modules"]
 
 #: Classes and names for the expressions below.
 CLASSES = """
-import abc, collections, dataclasses, datetime, functools, io, pathlib, random
+import abc, collections, dataclasses, datetime, functools, io, itertools, pathlib, random, types
 
 try:
     import numpy as np
@@ -122,6 +122,29 @@ def raises(error, cause=None):
     raise error from cause
 
 
+def raises_within(first, hidden=False):
+    try:
+        raise first
+    except KeyError:
+        if hidden:
+            raise ValueError(1) from None
+        raise ValueError(1)
+
+
+def named(name):
+    def inner():
+        pass
+
+    inner.__name__ = name
+    return inner
+
+
+def moved(iterator, steps):
+    for _ in range(steps):
+        next(iterator)
+    return iterator
+
+
 def looked_up(path):
     p = pathlib.PurePosixPath(path)
     hash(p)
@@ -165,6 +188,21 @@ DIFFERENT = [
     ("[Mark.NONE]", "[Mark.ALL]"),
     ("lambda a: a", "lambda *, a: a"),
     ("lambda a: a", "lambda a, /: a"),
+    ("named('a')", "named('b')"),
+    ("{'a': 1, 'b': 2}.keys()", "{'b': 2, 'a': 1}.keys()"),
+    ("{'a': 1, 'b': 2}.items()", "{'b': 2, 'a': 1}.items()"),
+    ("{'a': 1}.items()", "{'a': 1.0}.items()"),
+    ("{'a': [1]}.values()", "{'a': [True]}.values()"),
+    ("collections.OrderedDict(a=1, b=2).keys()", "collections.OrderedDict(b=2, a=1).keys()"),
+    ("types.MappingProxyType({'a': 1})", "types.MappingProxyType({'a': True})"),
+    ("types.MappingProxyType({'a': 1, 'b': 2})", "types.MappingProxyType({'b': 2, 'a': 1})"),
+    ("raises_within(KeyError('a'))", "raises_within(KeyError('b'))"),
+    ("raises_within(KeyError('a'))", "raises(ValueError(1))"),
+    ("raises_within(KeyError('a'), True)", "raises_within(KeyError('a'), False)"),
+    ("np.ones((2, 3))", "np.ones((2, 3), order='F')"),
+    ("np.ones((2, 3))", "np.ones((3, 2)).T"),
+    ("itertools.count(1)", "itertools.count(2)"),
+    ("itertools.cycle([1, 2])", "itertools.cycle([2, 1])"),
     ("x[:1]", "x[:1].copy()"),
     ("x[:1].copy()", "x[:1]"),
     ("random.random() * 0", "random.random() * random.random() * 0"),
@@ -192,6 +230,14 @@ SAME = [
     ("np.array([1, None], dtype=object)", "np.array([1, None, 2], dtype=object)[:2].copy()"),
     ("record(float('nan'))", "record(-float('nan'))"),
     ("x[:1]", "x[0:1]"),
+    ("{'a': 1}.keys()", "{'a': 2}.keys()"),
+    ("types.MappingProxyType({'a': 1})", "types.MappingProxyType({'a': 2 - 1})"),
+    ("raises_within(KeyError('a'))", "raises_within(KeyError('' + 'a'))"),
+    ("np.ones((2, 3)).T", "np.ones((2, 3)).transpose()"),
+    ("np.ones((1, 3))", "np.ones((1, 3), order='F')"),
+    ("x[::2]", "x[0::2]"),
+    ("np.broadcast_to(x, (3, 3))", "np.broadcast_to(x, (3, 3))[:]"),
+    ("itertools.cycle([1, 2])", "moved(itertools.cycle([1, 2]), 2)"),
     ("x[1:][1:]", "x[2:]"),
     ("object()", "object ()"),
     ("EMPTY", "(EMPTY)"),
@@ -285,5 +331,20 @@ def test_a_class_that_the_function_itself_makes_is_one_with_that_of_the_other_ru
     module, account = traced(modules, text, ("n = 1", "n = 2 - 1"))
 
     assert module.f() == (1,)
+
+    assert account.outcome() == (1, 0, 0), account.places
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_an_exception_that_is_handed_in_keeps_what_it_came_from(modules: Modules, hidden: bool) -> None:
+    text = "def f(error):\n    x = 1\n    raise error\n"
+    module, account = traced(modules, text, ("x = 1", "x = 2"))
+    error = ValueError("outer")
+    error.__context__ = KeyError("context")
+    error.__cause__ = KeyError("cause")
+    error.__suppress_context__ = hidden
+
+    with pytest.raises(ValueError, match="outer"):
+        module.f(error)
 
     assert account.outcome() == (1, 0, 0), account.places

@@ -181,3 +181,31 @@ def test_a_view_of_other_elements_is_another_result(
 
     assert account.outcome() == (1 - differing, differing, 0), account.places
     assert [place for place, *_ in account.places] == ["result (which elements it is a view of)"] * differing
+
+
+@pytest.mark.parametrize(
+    ("reverted", "place"),
+    [
+        ("x.t().contiguous().t()", [("result.stride()", "[3, 1]", "[1, 2]")]),
+        ("x.clone().as_strided((2, 3), (3, 1))", []),
+    ],
+)
+def test_strides_are_told_apart(modules: Modules, reverted: str, place: list[tuple[str, str, str]]) -> None:
+    module, account = traced(
+        modules, "def f(x):\n    return x.clone()\n", ("return x.clone()", f"return {reverted}")
+    )
+
+    module.f(torch.arange(6).reshape(2, 3))
+
+    assert account.places == place
+    assert account.outcome() == (0 if place else 1, 1 if place else 0, 0)
+
+
+def test_the_strides_of_one_row_say_nothing(modules: Modules) -> None:
+    module, account = traced(
+        modules, "def f(x):\n    return x.clone()\n", ("return x.clone()", "return x.t().clone().t()")
+    )
+
+    module.f(torch.arange(3).reshape(1, 3))
+
+    assert account.outcome() == (1, 0, 0), account.places
