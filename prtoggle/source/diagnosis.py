@@ -172,12 +172,20 @@ def nearest_windows(source: ModuleSource, first: int, last: int, pattern: Patter
     matcher.set_seq2("".join("".join(pattern.stripped).split()))
     lines = ["".join(line.split()) for line in source.lines[first - 1 : last]]
     longer = _MORE_LINES if len(lines) <= _LONG_REGION else 0
-    scored: list[tuple[float, int, int]] = []
+    bounded: list[tuple[float, int, int]] = []
     for start, line in enumerate(lines):
         for length in range(size, min(size + longer, len(lines) - start) + 1) if line else ():
             matcher.set_seq1("".join(lines[start : start + length]))
             if matcher.real_quick_ratio() >= _SIMILAR and matcher.quick_ratio() >= _SIMILAR:
-                scored.append((matcher.ratio(), -length, -start))
+                bounded.append((matcher.quick_ratio(), -length, -start))
+    scored: list[tuple[float, int, int]] = []
+    best = 0.0
+    # The likeliest first: a range whose bound is much worse than the best likeness need not be compared.
+    for bound, length, start in sorted(bounded, reverse=True):
+        if bound >= best - _MUCH_WORSE:
+            matcher.set_seq1("".join(lines[-start : -start - length]))
+            scored.append((matcher.ratio(), length, start))
+            best = max(best, scored[-1][0])
     chosen: list[tuple[int, int]] = []
     for ratio, length, start in sorted(scored, reverse=True):
         if ratio < max(_SIMILAR, max(scored)[0] - _MUCH_WORSE) or len(chosen) == _MOST_WINDOWS:
