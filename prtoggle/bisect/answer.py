@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 #: Those of a finding, and what makes a set that changes the verdict no cause: "unseen", no process reported
-#: it in effect; "unsteady", the build as it is has another verdict after the search than before.
+#: it in effect; "unsteady", the build as it is, or the set, has another verdict after the search.
 AnswerOutcome = Literal[Outcome, "unseen", "unsteady"]
 
 
@@ -81,7 +81,7 @@ class Answer:
         """What the finding comes to once the runs it rests on are looked at."""
         if self.finding.outcome == "cause" and not self.ledger.in_effect(self.finding.cause):
             return "unseen"
-        if self.finding.outcome == "cause" and not self.ledger.steady(self.base):
+        if self.finding.outcome == "cause" and self.ledger.closing_step(self.base) != "steady":
             return "unsteady"
         return self.finding.outcome
 

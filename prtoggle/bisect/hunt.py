@@ -69,12 +69,13 @@ class Hunt:
             self._take_in()
 
     def _close(self, finding: Finding) -> None:
-        """Ask again what the build as it is comes to, when a set is about to be named as the cause."""
+        """Ask both sides again, when a set is about to be named as the cause."""
         base = finding.asked[NOTHING].verdict
         if finding.outcome != "cause" or not self.ledger.in_effect(finding.cause):
             return
-        while self.ledger.steady(base) is None:
-            self._start(NOTHING)
+        sides = {"nothing": NOTHING, "cause": finding.cause}
+        while (side := self.ledger.closing_step(base)) in sides:
+            self._start(sides[side])
             while self._running:
                 self._take_in(closing=True)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prtoggle.bisect.closing import is_steady
+from prtoggle.bisect.closing import closing_step
 from prtoggle.bisect.conversation import Known
 from prtoggle.bisect.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from prtoggle.bisect.closing import Step
     from prtoggle.bisect.space import ToggleSet
 
 
@@ -21,8 +22,8 @@ class RunRecord:
 
     `reached` holds the toggles whose reverted code ran, `loaded` those whose module was loaded or whose
     variables were set, in any of the `processes` that reported, `blamed` those that could not be put into
-    effect; `last_line` is the last line of the output that is not indented. `closing` is a run of nothing
-    reverted that was made after the search.
+    effect; `last_line` is the last line of the output that is not indented. `closing` is a run that
+    was made after the search, of nothing reverted or of the cause.
     """
 
     toggles: tuple[str, ...]
@@ -52,7 +53,7 @@ class RunRecord:
 class Ledger:
     """All runs so far, by set. An end is run `repeat` times whatever comes out, to see how often it fails.
 
-    `records` are the runs of the search, `closings` those of nothing reverted after it.
+    `records` are the runs of the search, `closings` those of nothing reverted and of the cause after it.
 
     `refuse` says why a set cannot be put into effect, or "" when nothing is known against it.
     """
@@ -96,10 +97,11 @@ class Ledger:
             return Known(Verdict.UNKNOWN, free=True)
         return None
 
-    def steady(self, base: Verdict) -> bool | None:
-        """Whether the closing runs agree with the first verdict; None while another one is needed."""
-        search, closing = ([run.verdict for run in runs] for runs in (self.records, self.closings))
-        return is_steady(base, search, closing, self.repeat)
+    def closing_step(self, base: Verdict) -> Step:
+        """What is to be run after a search that found a cause, or whether the closing runs agree with it."""
+        search = [run.verdict for run in self.records]
+        closing = [(bool(run.toggles), run.verdict) for run in self.closings]
+        return closing_step(base, search, closing, self.repeat)
 
     def in_effect(self, toggles: ToggleSet) -> bool:
         """Whether a process of a run of that set reported that any of these toggles was in effect."""

@@ -120,10 +120,10 @@ def _unseen(answer: Answer) -> Iterable[Line]:
 def _unsteady(answer: Answer) -> Iterable[Line]:
     ids = ", ".join(toggle.id for toggle in answer.cause)
     last = answer.ledger.closings[-1]
-    yield (
-        f"no cause: nothing reverted, the command {answer.base} at first; after the search: {last.verdict}",
-        "yellow",
+    what, first = (
+        (f"{ids} reverted", answer.base.opposite) if last.toggles else ("nothing reverted", answer.base)
     )
+    yield f"no cause: {what}, the command {first} at first; after the search: {last.verdict}", "yellow"
     yield f"  so the runs that led to {ids} tell nothing: it keeps state, or fails now and then", ""
     yield f"  the run after the search: {_ending(last)}", ""
     yield "  let each run begin anew (its files, caches, servers), or repeat runs: --repeat", ""

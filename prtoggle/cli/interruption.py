@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-_REQUESTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_REQUESTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Interruption(KeyboardInterrupt):
