@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prtoggle.drift.candidates import Candidate
+    from prtoggle.forge.ages import LineAges
     from prtoggle.forge.fix import Fix, FixedFile
+    from prtoggle.forge.standing import Surroundings
     from prtoggle.forge.units import Comparison, FunctionUnit
     from prtoggle.source.splices import Splice
 
@@ -69,23 +71,24 @@ def make_draft(fix: Fix, root: Path, renames: Mapping[str, str]) -> Draft:
 def _draft(fix: Fix, root: Path, renames: Mapping[str, str], *, lenient: bool) -> Draft:
     draft = Draft(fix, left_out=list(fix.left_out))
     places: list[Place] = []
+    ages = ages_of(fix, root)
     for file in fix.files:
         place = place_of(root, file.path_after, renames) if file.path_after else None
         if place is not None and file.before is not None and file.after is not None:
             places.append(place)
-            _take_out(draft, file, place, root, lenient=lenient)
+            _take_out(draft, file, surroundings_of(place, root, ages), place, lenient=lenient)
         else:
             draft.left_out.append(whole_file(file, place, root))
     if draft.patches:
-        _prove(draft, places, root)
+        _prove(draft, places, root, ages)
     return draft
 
 
-def _take_out(draft: Draft, file: FixedFile, place: Place, root: Path, *, lenient: bool) -> None:
+def _take_out(draft: Draft, file: FixedFile, around: Surroundings, place: Place, *, lenient: bool) -> None:
     assert file.before is not None
     assert file.after is not None
     try:
-        comparison = compare(file.before, file.after, surroundings_of(place, root), lenient=lenient)
+        comparison = compare(file.before, file.after, around, lenient=lenient)
         source = read_source(place.file)
         today = _Today(place, source, ast.parse(source.text))
     except (SyntaxError, ValueError, PrToggleError) as error:
@@ -256,7 +259,7 @@ def _not_in_force(
             yield LeftOut(item.patch.target, why)
 
 
-def _prove(draft: Draft, places: Sequence[Place], root: Path) -> None:
+def _prove(draft: Draft, places: Sequence[Place], root: Path, ages: LineAges) -> None:
     """Do all patches together, compile what comes out, and look for names that others still use."""
     edited: dict[Path, str] = {}
     modules: dict[Path, str] = {}
@@ -275,7 +278,6 @@ def _prove(draft: Draft, places: Sequence[Place], root: Path) -> None:
             draft.left_out.append(LeftOut(modules[file], f"does not stand without the fix: {error}"))
             return
     files = [path for place in places for path in files_around(place.folder, root)]
-    ages = ages_of(draft.fix, root)
     draft.used_still = still_used(draft.stays, edited, files)
     later = used_later(edited, modules, list(dict.fromkeys(files)), ages)
     draft.left_out += [LeftOut("later code:", sentence) for sentence in later]

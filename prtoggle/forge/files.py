@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from prtoggle.forge.ages import LineAges
     from prtoggle.forge.places import Place
 
 
@@ -43,7 +44,7 @@ def _tracked(root: Path) -> list[Path]:
     return [root / name for name in sorted(set(listed.split("\0"))) if name]
 
 
-def surroundings_of(place: Place, root: Path) -> Surroundings:
+def surroundings_of(place: Place, root: Path, ages: LineAges) -> Surroundings:
     """What the comparison has to know of the module's surroundings, looked up when it is asked for."""
 
     def is_module(name: str) -> bool:
@@ -59,4 +60,5 @@ def surroundings_of(place: Place, root: Path) -> Surroundings:
         return texts_of(path for path in files_around(place.folder, root) if path != place.file)
 
     is_package = place.file.name == "__init__.py"
-    return Surroundings(place.module, is_package, is_module, lru_cache(texts), lru_cache(others))
+    older = lru_cache(ages.texts_with)
+    return Surroundings(place.module, is_package, is_module, lru_cache(texts), lru_cache(others), older)

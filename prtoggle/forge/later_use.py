@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Ages(Protocol):
     """Knows which lines of a file are older than the fix."""
 
-    def is_older(self, path: Path, text: str, node: ast.expr) -> bool:
+    def is_older(self, path: Path, text: str, node: ast.expr | ast.stmt) -> bool:
         """Whether the lines of a node in the file's text stood there before the fix."""
 
 
@@ -80,8 +80,8 @@ def used_later(
     for path, text in every:
         wanted = lost.found_in(text, heirs)
         if any(wanted) and (tree := _parsed(text)) is not None:
-            said = uses_of(tree, path, wanted.names) | said
             file = _File(path, text, tree, ages)
+            said = uses_of(tree, path, wanted.names, file.is_older) | said
             calls = _misfits(file, wanted.calls, heirs, own=path not in texts) | calls
             others += _others(file, wanted.altered, owned.get(path, ""))
             defined |= names_of(tree).attributes
@@ -110,9 +110,19 @@ class _File(NamedTuple):
     tree: ast.Module
     ages: Ages
 
-    def is_older(self, node: ast.expr) -> bool:
-        """Whether the lines of the node are older than the fix: then they fit what was there."""
-        return self.ages.is_older(self.path, self.text, node)
+    def is_older(self, node: ast.expr | ast.stmt) -> bool:
+        """Whether the lines of the node, and the imports that it needs, are older than the fix.
+
+        Then they fit what was there.
+        """
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        imports = (
+            part
+            for part in ast.walk(self.tree)
+            if isinstance(part, (ast.Import, ast.ImportFrom))
+            and names & {(alias.asname or alias.name).partition(".")[0] for alias in part.names}
+        )
+        return all(self.ages.is_older(self.path, self.text, part) for part in (node, *imports))
 
 
 class _Other(NamedTuple):

@@ -10,7 +10,7 @@ from prtoggle.drift.functions import definitions
 from prtoggle.forge.unseen import guarded_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -105,24 +105,31 @@ def binds(node: ast.stmt) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def uses_of(tree: ast.Module, path: Path, lost: Sequence[Lost]) -> dict[Lost, str]:
-    """The first use of each name in a module, as a sentence."""
+def uses_of(
+    tree: ast.Module,
+    path: Path,
+    lost: Sequence[Lost],
+    is_older: Callable[[ast.expr | ast.stmt], bool],
+) -> dict[Lost, str]:
+    """The first use of each name in a module, as a sentence; older ones than the fix get by without."""
     said: dict[Lost, str] = {}
     instances = instances_in(tree) if any(item.kind == "member" for item in lost) else frozenset()
     # What is caught where the name is missing does not need it.
     guarded = {id(part) for part in guarded_parts(tree)}
     for node in ast.walk(tree):
+        if not isinstance(node, (ast.expr, ast.stmt)):
+            continue
         for item in lost:
-            if (
-                item not in said
-                and (item.kind == "parameter" or id(node) not in guarded)
-                and (_is_use(node, item) if item.kind != "member" else _is_read(node, item, instances))
-            ):
+            needed = item.kind == "parameter" or id(node) not in guarded
+            if item not in said and needed and _uses(node, item, instances) and not is_older(node):
                 what = f"{'attribute' if item.kind == 'member' else item.kind} {item.name}"
                 what += f" of {item.owner}" if item.owner else ""
-                line = getattr(node, "lineno", 0)
-                said[item] = f"{what} is used at {path.name}:{line}, after the revert too"
+                said[item] = f"{what} is used at {path.name}:{node.lineno}, after the revert too"
     return said
+
+
+def _uses(node: ast.AST, item: Lost, instances: frozenset[tuple[str, str]]) -> bool:
+    return _is_read(node, item, instances) if item.kind == "member" else _is_use(node, item)
 
 
 def _is_use(node: ast.AST, item: Lost) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ScopeNode = ast.Module | ast.ClassDef
+_MADE_UP: Final = {"__getattr__", "__getattribute__"}
 #: Submodules that every process has.
 _RUN_AT_START: Final = frozenset({"os.path", "collections.abc"})
 
@@ -29,7 +30,8 @@ _RUN_AT_START: Final = frozenset({"os.path", "collections.abc"})
 class Surroundings(NamedTuple):
     """What is known of a module's place: its name, what else is a module, and the sources around it.
 
-    `texts` are those of the repository as they are today, `others` the same without the module's own.
+    `texts` are those of the repository as they are today, `others` the same without the module's own, `older`
+    those from before the fix that spell a name.
     """
 
     module: str = ""
@@ -37,6 +39,7 @@ class Surroundings(NamedTuple):
     is_module: Callable[[str], bool] = lambda _: False
     texts: Callable[[], Sequence[str]] = tuple
     others: Callable[[], Sequence[str]] = tuple
+    older: Callable[[str], Sequence[str]] = lambda _: ()
 
 
 @dataclass(slots=True)
@@ -60,7 +63,9 @@ class Standing:
         """Modules that are imported before the fix, and by what the module is part of."""
         known = self.surroundings
         self.inert = Inert(self.after, lenient=self.lenient)
-        self._lookups = Lookups(*self.texts, known.module, known.is_package, known.texts, known.others)
+        self._lookups = Lookups(
+            *self.texts, known.module, known.is_package, known.texts, known.others, known.older
+        )
         self._loaded = set(dotted_prefixes(known.module))
         for node in self.before.body:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -97,8 +102,13 @@ class Standing:
 
     def _is_unseen(self, name: str, owner: ast.ClassDef | None) -> bool:
         """Whether nothing finds the name but code that needs it."""
+        scope = self.before if owner is None else owner
+        if _MADE_UP & {getattr(node, "name", "") for node in scope.body}:
+            # What is not there is made up by a function: then the new name hides that.
+            return False
         if owner is None:
-            return not hasattr(builtins, name) and not self._lookups.find_in_module(name)
+            part = self.surroundings.is_module(f"{self.surroundings.module}.{name}")
+            return not part and not hasattr(builtins, name) and not self._lookups.find_in_module(name)
         if owner.bases or owner.keywords or not all(map(self.inert.is_silent, owner.decorator_list)):
             return False
         hides = name.startswith("_") and name.endswith("_")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _EVERYTHING: Final = (
     r"\b(?:globals|vars|dir|locals)\s*\(|__dict__|__annotations__|get_type_hints|getmembers|sys\.modules"
+    r"|(?<![.\w])(?:eval|exec)\s*\(|\bgetsource"
 )
 _BY_SPELLING: Final = re.compile(_EVERYTHING)
 _ANY_SPELLING: Final = re.compile(
@@ -48,7 +49,7 @@ class Lookups:
     """Where a module's new names may be found.
 
     `before` and `after` are the module's texts, `texts` today's texts of the repository, `others` those
-    without the module's own.
+    without the module's own; `older` gives those from before the fix that spell a name.
     """
 
     before: str
@@ -57,6 +58,7 @@ class Lookups:
     is_package: bool
     texts: Callable[[], Sequence[str]]
     others: Callable[[], Sequence[str]]
+    older: Callable[[str], Sequence[str]]
 
     def find_in_module(self, name: str) -> bool:
         """Whether something may find a new name of the module."""
@@ -64,6 +66,7 @@ class Lookups:
             _COLLECTED.match(name) is not None
             or self._is_spelt(name)
             or self._is_guarded(name)
+            or self._is_wanted(name)
             or (not name.startswith("_") and any(map(self._takes_all, self.texts())))
             or self._is_listed()
         )
@@ -82,6 +85,7 @@ class Lookups:
             or _COLLECTED.match(name) is not None
             or self._is_spelt(name)
             or self._is_guarded(name)
+            or self._is_missed(name)
             or bool(self._looking or _ANY_SPELLING.search(self.after))
             or any(_asks_for(text, name) or _hands_on(text, owner) for text in every)
         )
@@ -103,6 +107,28 @@ class Lookups:
 
     def _is_guarded(self, name: str) -> bool:
         return any(_guards(text, name) for text in (self.before, *self.others()))
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether code that is older than the fix takes the name from the module: it gets by without."""
+        stem = self.module.rpartition(".")[2]
+        return any(
+            (isinstance(node, ast.Attribute) and node.attr == name and last_name(node.value) == stem)
+            or (isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names))
+            for text in self.older(name)
+            for node in ast.walk(_parsed(text) or ast.Module([], []))
+        )
+
+    def _is_missed(self, name: str) -> bool:
+        """Whether code that is older than the fix reads an attribute of the name, which no class had."""
+        texts = [self.before, *self.older(name)] if _stands_in(name, self.before) else self.older(name)
+        nodes = [node for text in texts for node in ast.walk(_parsed(text) or ast.Module([], []))]
+        had = any(
+            getattr(node, "name", "") == name
+            or (isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store))
+            or (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store))
+            for node in nodes
+        )
+        return not had and any(isinstance(node, ast.Attribute) and node.attr == name for node in nodes)
 
     def _takes_all(self, text: str) -> bool:
         """Whether a text has a star import that may be of the module."""

@@ -174,3 +174,20 @@ def test_a_use_that_is_older_than_the_fix_fits_the_code_without_it(tmp_path, pla
     made = make_draft(fix, tmp_path, {})
     assert not made.possible
     assert made.left_out[-1].why.startswith("f is passed on at u.py:4: it takes what it did not")
+
+
+def test_an_older_line_that_means_another_function_since_is_no_older_use(tmp_path):
+    history = History(tmp_path)
+    for name, text in (("__init__", ""), ("m", PLAIN), ("n", MORE), ("u", "from pk.n import f\nf(1, 2)\n")):
+        history.write(f"pk/{name}.py", text)
+    history.commit("Start")
+    history.write("pk/m.py", MORE)
+    history.commit("Take another")
+    repository = Repository(tmp_path)
+    fix = fix_of_commit(repository, repository.commit("HEAD"))
+    assert make_draft(fix, tmp_path, {}).possible
+    history.write("pk/u.py", "from pk.m import f\nf(1, 2)\n")
+    history.commit("Use the other")
+    made = make_draft(fix, tmp_path, {})
+    assert not made.possible
+    assert "the call of f at u.py:2" in made.reason

@@ -9,7 +9,8 @@ import pytest
 
 from prtoggle.edits import apply_splices, merge, plan_patch
 from prtoggle.forge.draft import make_draft
-from prtoggle.forge.fix import Fix, FixedFile
+from prtoggle.forge.fix import Fix, FixedFile, fix_of_commit
+from prtoggle.forge.git_history import Repository
 from prtoggle.source.source_text import read_source
 from tests.prtoggle.fix_history import History
 
@@ -54,6 +55,7 @@ FOUND = {
     "through a star in brackets": "from pk.m import (\n    *\n)\n",
     "by a dotted path": "FAST = 'pk.m:fast'\n",
     "by a list of all names": "from pk import m\nALL = dir(m)\n",
+    "in a text that is run": "def g(text):\n    from pk import m\n    return eval(text)\n",
     "by a module that is handed on": "from pk import m\nfrom pk.other import scan\nscan(m)\n",
 }
 
@@ -223,3 +225,73 @@ def test_a_logger_that_later_code_needs_is_left_in_force_and_named(tmp_path):
     assert made.possible, made.left_out
     assert made.leaves == ("m.logger, which may have an effect",)
     assert not made.at_load_only
+
+
+@pytest.fixture
+def committed(tmp_path):
+    """The draft of a fix of pk/m.py that is a commit, behind one with the other files."""
+
+    def committed(before: str, after: str, others: dict[str, str], name: str = "pk/m.py"):
+        history = History(tmp_path)
+        for path, text in {"pk/__init__.py": "", **others, name: before}.items():
+            history.write(path, text)
+        history.commit("Start")
+        history.write(name, after)
+        history.commit("Fix it")
+        repository = Repository(tmp_path)
+        return make_draft(fix_of_commit(repository, repository.commit("HEAD")), tmp_path, {})
+
+    return committed
+
+
+CATCHING = "def g():\n    try:\n        return h()\n    except Exception:\n        return 0\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "stays"),
+    [
+        ("from pk import m\ndef h():\n    return m.fast\n" + CATCHING, False),
+        ("def h():\n    from pk.m import fast\n    return fast\n" + CATCHING, False),
+        ("def h(fast):\n    return fast.fast\n" + CATCHING, True),
+        ("from pk import m\ndef h():\n    return m.f\n" + CATCHING, True),
+    ],
+)
+def test_what_older_code_got_by_without_goes_out(committed, use, stays):
+    """It fails at a distance from where that is caught."""
+    made = committed(F, FUNCTION + FIXED, {"pk/o.py": use})
+    assert made.possible, made.left_out
+    assert (made.stays, made.at_load_only) == ((["pk.m.fast"], False) if stays else ([], True))
+
+
+@pytest.mark.parametrize(
+    ("use", "stays"),
+    [
+        ("def h(a):\n    return a.size\n" + CATCHING, False),
+        ("class Z:\n    size = 3\ndef h(z):\n    return z.size\n", True),
+        ("def size(a):\n    return a\n", True),
+    ],
+)
+def test_a_method_that_older_code_missed_goes_out(committed, use, stays):
+    made = committed(CLASS + F, METHOD + FIXED, {"pk/o.py": use})
+    assert made.possible, made.left_out
+    assert (made.stays, made.at_load_only) == ((["pk.m.A.size"], False) if stays else ([], True))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def __getattr__(name):\n    return 7\n" + F, "def __getattr__(name):\n    return 7\n" + FUNCTION + FIXED),
+        (
+            CLASS + "    def __getattr__(self, name):\n        return 7\n" + F,
+            CLASS + "    def __getattr__(self, name):\n        return 7\n    def size(self):\n        return 1\n" + FIXED,
+        ),
+    ],
+)  # fmt: skip
+def test_a_name_that_a_function_made_up_goes_out(committed, before, after):
+    made = committed(before, after, {})
+    assert (made.possible, made.stays, made.at_load_only) == (True, [], True)
+
+
+def test_a_name_of_a_package_that_is_a_module_of_it_goes_out(committed):
+    made = committed(F, FUNCTION + FIXED, {"pk/fast.py": "V = 1\n"}, "pk/__init__.py")
+    assert (made.possible, made.stays, made.at_load_only) == (True, [], True)
