@@ -16,11 +16,11 @@ _LARGE: Final = 64 << 20
 
 
 def command_digests(command: Sequence[str]) -> dict[str, str]:
-    """A digest of each file that the command names and that is there, by its path; see `_named`."""
-    return {str(path): _digest(path) for path in dict.fromkeys(_named(command))}
+    """A digest of each file that the command names and that is there, by its path; see `named_files`."""
+    return {str(path): _digest(path) for path in dict.fromkeys(named_files(command))}
 
 
-def _named(command: Sequence[str]) -> Iterator[Path]:
+def named_files(command: Sequence[str]) -> Iterator[Path]:
     """The program itself, wherever PATH finds it, and the files among the words.
 
     A word of a shell's line counts, too, and so do the value in --option=FILE, the file in FILE::test, and

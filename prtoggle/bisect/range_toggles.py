@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from prtoggle.bisect.left_in_force import InForce
 from prtoggle.bisect.refusals import BisectError
 from prtoggle.forge.range_drafts import drafts_since
 from prtoggle.loader import load_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from prtoggle.forge.git_history import Repository
-    from prtoggle.forge.range_drafts import RangeDraft
     from prtoggle.spec import Toggle
 
 
@@ -42,9 +42,10 @@ class Commits:
     partly: tuple[LeftCommit, ...] = ()
 
 
-def commits_between(repository: Repository, good: str, bad: str) -> Commits:
+def commits_between(repository: Repository, good: str, bad: str, command: Sequence[str]) -> Commits:
     """A draft toggle of each commit after `good` up to `bad`, which has to be what the work tree is at.
 
+    `command` is what is going to be run: it may find what a toggle leaves in force.
     Raises BisectError when it is not, when `good` is no ancestor of `bad`, or when no commit can be a toggle.
     """
     first, last = repository.commit(good), repository.commit(bad)
@@ -60,14 +61,20 @@ def commits_between(repository: Repository, good: str, bad: str) -> Commits:
     shas: dict[str, str] = {}
     left: list[LeftCommit] = []
     partly: list[LeftCommit] = []
+    in_force = InForce(repository, command)
     for entry in drafts_since(repository, first.sha, last.sha):
         if entry.id:
             toggles[entry.id] = load_text(entry.text, f"{entry.id}.yaml", default_id=entry.id)
             shas[entry.id] = entry.commit.sha
-            if stays := _in_force(entry):
-                partly.append(LeftCommit(entry.commit.sha, entry.commit.subject, f"stays in force: {stays}"))
+            assert entry.draft is not None
+            if stays := in_force.of(entry.commit, entry.draft):
+                partly.append(LeftCommit(entry.commit.sha, entry.commit.subject, _one_line(stays)))
         else:
-            left.append(LeftCommit(entry.commit.sha, entry.commit.subject, _one_line(entry.reason)))
+            reason = entry.reason
+            if entry.draft is not None and not entry.draft.fix.files:
+                # It changes no code of the package, but what a command reads as well.
+                reason = "; ".join(in_force.beside(entry.commit, entry.draft)) or reason
+            left.append(LeftCommit(entry.commit.sha, entry.commit.subject, _one_line(reason)))
     merges = repository.git("log", "--merges", "--format=%H%x00%s", f"{first.sha}..{last.sha}").splitlines()
     for sha, _, subject in (line.partition("\0") for line in merges):
         reason = "a merge: what its sides changed is searched, its own changes are not"
@@ -81,13 +88,6 @@ def commits_between(repository: Repository, good: str, bad: str) -> Commits:
         )
     changed = bool(repository.git("status", "--porcelain", "--untracked-files=no").strip())
     return Commits(first.sha, last.sha, toggles, shas, tuple(left), changed, tuple(partly))
-
-
-def _in_force(entry: RangeDraft) -> str:
-    """What of the commit is there in the runs without it, too: statements, and modules that it added."""
-    assert entry.draft is not None
-    added = [f"the module {file.path_after}" for file in entry.draft.fix.files if file.before is None]
-    return _one_line(", ".join([*entry.draft.leaves, *added]))
 
 
 def _one_line(text: str) -> str:

@@ -100,7 +100,7 @@ def bisect_command(context: click.Context, /, command: tuple[str, ...], **option
     """
     settings = Settings(**options)
     _refuse_wrong_use(settings, command)
-    candidates, commits = _candidates(settings)
+    candidates, commits = _candidates(settings, command)
     rules = checked_rules(settings.match, settings.fail_on, settings.skip_on)
     plan = Plan(
         command,
@@ -161,14 +161,14 @@ def _refuse_wrong_use(settings: Settings, command: tuple[str, ...]) -> None:
         raise BisectError(f"cannot start {command[0]}: there is no such command; nothing was run")
 
 
-def _candidates(settings: Settings) -> tuple[Candidates, Commits | None]:
+def _candidates(settings: Settings, command: tuple[str, ...]) -> tuple[Candidates, Commits | None]:
     if settings.good is None:
         excluded = [item.strip() for item in settings.excluded.split(",") if item.strip()]
         return choose(Catalog.discover(), settings.toggles, excluded), None
     from prtoggle.bisect.range_toggles import commits_between  # noqa: PLC0415 (needs git, unidiff and merge3)
     from prtoggle.forge.git_history import Repository  # noqa: PLC0415
 
-    commits = commits_between(Repository(Path()), settings.good, settings.bad or "HEAD")
+    commits = commits_between(Repository(Path()), settings.good, settings.bad or "HEAD", command)
     return gather(commits.toggles), commits
 
 

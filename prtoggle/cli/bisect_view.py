@@ -222,16 +222,20 @@ def _not_searched(answer: Answer, commits: Commits | None) -> Iterable[Line]:
         yield f"not searched: {item.id}: {item.reason}", "yellow"
     if commits is None:
         return
-    for commit in commits.partly:
-        yield f"not searched in full: {commit.sha[:9]} {commit.subject}: {commit.reason}", "yellow"
+    yield from _told_together("not searched in full", commits.partly)
+    yield from _told_together("not searched", commits.left_out)
+
+
+def _told_together(what: str, commits: Iterable[LeftCommit]) -> Iterable[Line]:
+    """A line for each commit; one for many that have the same reason."""
     alike: dict[str, list[LeftCommit]] = {}
-    for commit in commits.left_out:
+    for commit in commits:
         # What a reason begins with is the file or the name that it is about.
         alike.setdefault(commit.reason.partition(" ")[2], []).append(commit)
     for reason, group in alike.items():
         if len(group) > LISTED:
             names = " ".join(commit.sha[:9] for commit in group)
-            yield f"not searched: {len(group)} commits (... {reason}): {names}", "yellow"
+            yield f"{what}: {len(group)} commits (... {reason}): {names}", "yellow"
             continue
         for commit in group:
-            yield f"not searched: {commit.sha[:9]} {commit.subject}: {commit.reason}", "yellow"
+            yield f"{what}: {commit.sha[:9]} {commit.subject}: {commit.reason}", "yellow"

@@ -500,7 +500,7 @@ def test_what_stays_in_force_of_a_commit_is_told_as_not_searched_in_full(tmp_pat
     code = code.replace("return x\n\n", "return x + 1\n\n")
     commit("Add a plug (#1)", plug="print()\n", m=code)
     commit("Change g (#2)", m=code.replace("(x):\n    return x\n", "(x):\n    return x + 2\n"))
-    commits = commits_between(Repository(root), "good", "HEAD")
+    commits = commits_between(Repository(root), "good", "HEAD", ("python", "-m", "app"))
 
     assert list(commits.toggles) == ["1", "2"]
     assert [(item.subject, item.reason) for item in commits.partly] == [
