@@ -28,18 +28,31 @@ def fate(node: ast.stmt, name: str, brings: Brings) -> Fate:
 
     A statement that makes the new value of the old one keeps it.
     """
-    if isinstance(node, ast.Delete):
-        return Fate.GONE if any(ast.unparse(target) == name for target in node.targets) else Fate.KEPT
     if isinstance(node, (FunctionNode, ast.ClassDef)):
-        mine = node.name == name and not _read_by_the_head(node, name)
-        return Fate.GONE if mine else _stored_inside(node, name)
+        return _of_definition(node, name, brings)
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return max((_of_import(node, alias, name, brings) for alias in node.names), default=Fate.KEPT)
-    blocks = list(_blocks(node))
-    if blocks:
+    if list(_blocks(node)):
         return max(_of_head(node, name), _of_blocks(node, name, brings))
+    return _of_plain(node, name)
+
+
+def _of_definition(node: FunctionNode | ast.ClassDef, name: str, brings: Brings) -> Fate:
+    owner, _, last = name.rpartition(".")
+    if isinstance(node, ast.ClassDef) and owner and node.name == owner:
+        # Another class of the name, made of the old one or not, that has such a member itself.
+        return _of_block(node.body, last, brings)
+    mine = node.name == name and not _read_by_the_head(node, name)
+    return Fate.GONE if mine else _stored_inside(node, name)
+
+
+def _of_plain(node: ast.stmt, name: str) -> Fate:
+    if isinstance(node, ast.Delete):
+        return Fate.GONE if any(ast.unparse(target) == name for target in node.targets) else Fate.KEPT
     if any(_reads(part, name) for part in ast.walk(node)):
-        return Fate.KEPT
+        # `f = jit(f)` makes the new one of the old; of `f, g = g, f` that is not said.
+        swaps = isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Tuple, ast.List))
+        return Fate.MAYBE if swaps and _stores(node, name) else Fate.KEPT
     return Fate.GONE if _stores(node, name) else _by_spelling(node, name)
 
 

@@ -126,7 +126,7 @@ def _near(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchD
     """The merge is clean: the function was edited beside the fix, or the fix is out already."""
     target, wanted = lost.patch.target, "".join(merged.lines)
     if not merged.taken:
-        return _already(lost.patch)
+        return _moved_within(lost) if _still_stands(lost, today, check) else _already(lost.patch)
     if merged.there:
         return PatchDrift(
             target,
@@ -183,6 +183,24 @@ def _on(lost: Lost, today: Today, check: PatchCheck, merged: Merged) -> PatchDri
         f"the fix's own lines were changed: {what}",
         decision="what do these lines have to be without the fix? with it taken out they were "
         f"{_shown(conflict.theirs, conflict.ours)}",
+    )
+
+
+def _still_stands(lost: Lost, today: Today, check: PatchCheck) -> bool:
+    """Whether the lines that the edit takes out are all in today's text, and the edit has its place."""
+    fixed, reverted = split_lines(lost.locked.text), split_lines(lost.reverted)
+    there = {line.strip() for line in split_lines(today.text)}
+    out = [line.strip() for first, last, _, _ in changes(fixed, reverted) for line in fixed[first:last]]
+    out = [line for line in out if line]
+    return check.status == "ok" and bool(out) and there.issuperset(out)
+
+
+def _moved_within(lost: Lost) -> PatchDrift:
+    return PatchDrift(
+        lost.patch.target,
+        Drift.EDITED_ON,
+        "the fix's own lines stand elsewhere in the function now",
+        decision="does the edit still take the fix out there? accept it with `check --update`, or rewrite it",
     )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break, ast.Assert)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: Functions of the standard library and of test tools that do not come back.
 _NO_RETURN: Final = frozenset(
@@ -87,8 +88,19 @@ def _decided(node: ast.AST, new: set[int]) -> Iterator[ast.AST]:
         if new and all(new & lines_of(statement) for statement in node.body):
             # Whether the body still raises what it raised, its own lines alone say.
             yield from (*node.handlers, *node.orelse)
-    elif isinstance(node, ast.BoolOp):
+    elif isinstance(node, ast.expr):
+        yield from _decided_in(node, new)
+
+
+def _decided_in(node: ast.expr, new: set[int]) -> Iterator[ast.AST]:
+    """The same for the parts of an expression."""
+    if isinstance(node, ast.BoolOp):
         yield from _behind(node.values, [lines_of(value) for value in node.values], new, own=False)
+    elif isinstance(node, _COMPREHENSIONS):
+        for number, part in enumerate(node.generators):
+            if new & lines_of(part.iter):
+                behind = node.generators[number + 1 :]
+                yield from (*part.ifs, *(inner for other in behind for inner in (other.iter, *other.ifs)))
     elif isinstance(node, ast.IfExp) and new & lines_of(node.test):
         yield from (node.body, node.orelse)
 

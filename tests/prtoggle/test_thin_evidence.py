@@ -175,6 +175,7 @@ FORELSE = (
 )
 HANDLES = "def f(x):\n    try:\n        g(x)\n    except KeyError:\n        x = 1\n    except OSError:\n        x = 2\n    return x\n"
 CHOOSES = "def f(x):\n    return (\n        g(x)\n        and h(x)\n    )\n"
+COLLECTS = "def f(x):\n    return [\n        i\n        for i in x\n    ]\n"
 SAVED = "import sys\ndef f(x):\n    y = x + 1\n    return y\n"
 
 
@@ -191,6 +192,8 @@ SAVED = "import sys\ndef f(x):\n    y = x + 1\n    return y\n"
         (HANDLES, ("except KeyError:", "except LookupError:"), "x = 2\n", "x = 2\n        print(x)\n", "print(x)"),
         (HANDLES, ("g(x)", "pass"), "x = 2\n", "x = 2\n        print(x)\n", "print(x)"),
         (CHOOSES, ("g(x)", "x"), "        and h(x)\n", "        and h(x)\n        and x.ok\n", "and x.ok"),
+        (COLLECTS, ("for i in x", "for i in []"), "        for i in x\n", "        for i in x\n        if ok(i)\n", "if ok(i)"),
+        (COLLECTS, ("for i in x", "for i in []"), "        for i in x\n", "        for i in x\n        for j in i\n", "for j in i"),
         (RETURNS, ("y = x + 1", "y = x + 1\nassert y < 3"), "    return", LATER + "    return", "y += 10"),
         (SAVED, ("y = x + 1", "y = x + 1\nif y:\n    sys.exit(1)"), "    return", LATER + "    return", "y += 10"),
         (SAVED, ("y = x + 1", "y = x + 1\nos._exit(1)"), "    return", LATER + "    return", "y += 10"),
@@ -260,3 +263,14 @@ def test_a_copy_is_the_target_only_where_the_target_calls_it(became, today, targ
     assert judged.is_finding
     assert (found.healed.target if found.healed else "") == target
     assert bool(found.decision) is not bool(target)
+
+
+def test_a_fix_that_stands_elsewhere_in_its_function_was_not_taken_out(became):
+    before = "def f(x):\n    x = max(x, 0)\n    for i in range(3):\n        x += 1\n    return x\n"
+    today = "def f(x):\n    for i in range(3):\n        x = max(x, 0)\n        x += 1\n    return x\n"
+    text = 'patches:\n  - target: pk.m.f\n    edits:\n      - match: x = max(x, 0)\n        replacement: ""\n'
+    judged = became(text, {"pk/m.py": before}, {"pk/m.py": today})
+    (found,) = judged.drifts
+    assert (found.drift, found.healed) == (Drift.EDITED_ON, None)
+    assert found.why == "the fix's own lines stand elsewhere in the function now"
+    assert found.decision
