@@ -12,11 +12,13 @@ import copyreg
 import itertools
 import sys
 import weakref
+from contextlib import nullcontext
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.trace.constants import CONSTANTS
-from prtoggle.trace.counting import copy_of
+from prtoggle.trace.counting import copy_of, unwarned
+from prtoggle.trace.kind_names import kind_of, said_by
 from prtoggle.trace.libraries import is_library, is_tensor
 from prtoggle.trace.members import is_known_by_name, members_of, restore, restore_causes
 
@@ -57,9 +59,9 @@ class Copier:
         except NotCopiedError:
             raise
         except RecursionError:
-            raise NotCopiedError(f"{_kind(value)} is nested too deeply to be copied") from None
+            raise NotCopiedError(f"{kind_of(value)} is nested too deeply to be copied") from None
         except Exception as error:  # whatever the classes of the program raise when copied
-            raise NotCopiedError(f"{_kind(value)} cannot be copied: {_told(error)}") from error
+            raise NotCopiedError(f"{kind_of(value)} cannot be copied: {said_by(error)}") from error
 
     def copy_if_possible(self, value: Any, max_bytes: int) -> tuple[Any, str | None]:
         """The same as `copy` within fewer bytes; where that fails, `value` itself and why."""
@@ -126,12 +128,16 @@ class Copier:
 
     def _copied_object(self, value: Any, kind: type) -> Any:
         if type(getattr(kind, "__del__", None)) is FunctionType:
-            raise NotCopiedError(f"{_kind(value)} has a finalizer, which a copy would run a second time")
+            raise NotCopiedError(f"{kind_of(value)} has a finalizer, which a copy would run a second time")
         if is_known_by_name(value):
             return self._noted(value, value)
         own: Callable[[Any, dict[int, Any]], Any] | None = getattr(kind, "__deepcopy__", None)
         if own is not None:
             return self._noted(value, own(value, self.memo))
+        with unwarned() if kind.__module__ == "itertools" else nullcontext():
+            return self._reduced(value, kind)
+
+    def _reduced(self, value: Any, kind: type) -> Any:
         reducer = copyreg.dispatch_table.get(kind)
         reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
         # A name: the object is a global, known by it.
@@ -210,6 +216,10 @@ class Copier:
     def _copied_method(self, value: MethodType) -> MethodType:
         return MethodType(self._copied(value.__func__), self._copied(value.__self__))
 
+    def _copied_static(self, value: staticmethod[Any, Any]) -> Any:
+        made = self._copied(value.__func__)
+        return value if made is value.__func__ else staticmethod(made)
+
     def _copied_builtin(self, value: BuiltinFunctionType) -> Any:
         owner = value.__self__
         if owner is None or isinstance(owner, (ModuleType, type)):
@@ -269,16 +279,6 @@ class Copier:
         return value if made is referent else weakref.ref(made)
 
 
-def _kind(value: object) -> str:
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _told(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 _MAKERS: Final[dict[type, Callable[[Copier, Any], Any]]] = {
     list: Copier._copied_list,  # noqa: SLF001  # its own methods, by type
     dict: Copier._copied_dict,  # noqa: SLF001
@@ -291,6 +291,7 @@ _MAKERS: Final[dict[type, Callable[[Copier, Any], Any]]] = {
     CellType: Copier.cell,
     weakref.ref: Copier._copied_reference,  # noqa: SLF001
     itertools.count: lambda copier, value: copy_of(value) or copier._copied_object(value, itertools.count),  # noqa: SLF001
+    staticmethod: Copier._copied_static,  # noqa: SLF001
     # Nothing of it can change, and it is known by which one it is.
     object: lambda _copier, value: value,
 }

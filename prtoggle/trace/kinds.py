@@ -6,13 +6,13 @@ import contextvars
 import enum
 import random
 import re
+import struct
 import sys
 import threading
 import types
 import weakref
 from collections import deque
 from functools import _lru_cache_wrapper, cached_property, partialmethod, singledispatchmethod
-from struct import Struct
 from typing import Any, Final
 
 from prtoggle.trace.constants import CONSTANTS
@@ -21,16 +21,17 @@ from prtoggle.trace.members import members_of
 
 #: Nothing of these changes, or nothing that a run would see afterwards: locks are free again.
 _SETTLED: Final = (
-    types.FunctionType, types.CodeType, type, types.ModuleType, types.GenericAlias, enum.Enum, staticmethod,
+    types.FunctionType, types.CodeType, type, types.ModuleType, types.GenericAlias, enum.Enum,
     classmethod, property, types.MemberDescriptorType, types.GetSetDescriptorType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
-    contextvars.ContextVar, contextvars.Token, re.Pattern, re.Match, Struct, weakref.ref, threading.local,
-    type(threading.Lock()), type(threading.RLock()), _lru_cache_wrapper,
+    contextvars.ContextVar, contextvars.Token, re.Pattern, re.Match, struct.Struct, weakref.ref,
+    threading.local, type(threading.Lock()), type(threading.RLock()), _lru_cache_wrapper,
     cached_property, partialmethod, singledispatchmethod,
 )  # fmt: skip
 _BOUND: Final = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
 # Py_TPFLAGS_HEAPTYPE
 _HEAP_TYPE: Final = 1 << 9
+_POINTER: Final = struct.calcsize("P")
 
 
 def draws_numbers(value: object) -> bool:
@@ -43,7 +44,9 @@ def draws_numbers(value: object) -> bool:
 
 
 def held_by(value: Any) -> Any:
-    """What a bound method is bound to; any other value itself."""
+    """What a bound method is bound to, or a static one made of; any other value itself."""
+    if isinstance(value, staticmethod):
+        return held_by(value.__func__)
     return value.__self__ if isinstance(value, _BOUND) else value
 
 
@@ -77,7 +80,13 @@ def is_all_members(value: Any) -> bool:
 def _is_of_python(kind: Any) -> bool:
     """Whether a class is written in Python, with no base that is written in C but `object`."""
     made = kind.__new__
-    return bool(kind.__flags__ & _HEAP_TYPE) and (made is object.__new__ or type(made) is types.FunctionType)
+    if not kind.__flags__ & _HEAP_TYPE or not (made is object.__new__ or type(made) is types.FunctionType):
+        return False
+    # A pointer for each slot, for `__dict__` and for weak references; more is what code in C keeps.
+    slots = sum(
+        type(item) is types.MemberDescriptorType for base in kind.__mro__ for item in vars(base).values()
+    )
+    return bool(kind.__basicsize__ <= object.__basicsize__ + (slots + 2) * _POINTER)
 
 
 def _executors() -> tuple[type, ...]:
