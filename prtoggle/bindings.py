@@ -48,7 +48,7 @@ def _of_definition(node: FunctionNode | ast.ClassDef, name: str, brings: Brings)
 
 def _of_plain(node: ast.stmt, name: str) -> Fate:
     if isinstance(node, ast.Delete):
-        return Fate.GONE if any(ast.unparse(target) == name for target in node.targets) else Fate.KEPT
+        return Fate.GONE if any(_is_it(target, name) for target in node.targets) else Fate.KEPT
     if any(_reads(part, name) for part in ast.walk(node)):
         # `f = jit(f)` makes the new one of the old; of `f, g = g, f` that is not said.
         swaps = isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Tuple, ast.List))
@@ -155,7 +155,7 @@ def _stores(node: ast.AST, name: str) -> bool:
     owner, _, last = name.rpartition(".")
     for part in ast.walk(node):
         if isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Store):
-            if ast.unparse(part) == name:
+            if _is_it(part, name):
                 return True
         elif (
             isinstance(part, ast.Call)
@@ -218,8 +218,12 @@ def _read_by_the_head(node: FunctionNode | ast.ClassDef, name: str) -> bool:
 
 
 def _reads(node: ast.AST, name: str) -> bool:
-    return (
-        isinstance(node, (ast.Name, ast.Attribute))
-        and isinstance(node.ctx, ast.Load)
-        and ast.unparse(node) == name
-    )
+    return _is_it(node, name) and isinstance(getattr(node, "ctx", None), ast.Load)
+
+
+def _is_it(node: ast.AST, name: str) -> bool:
+    """Whether an expression is the (dotted) name."""
+    owner, _, last = name.rpartition(".")
+    if isinstance(node, ast.Name):
+        return node.id == name
+    return bool(owner) and isinstance(node, ast.Attribute) and node.attr == last and _is_it(node.value, owner)
