@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from prtoggle.trace import calls, process_state, randomness
+from prtoggle.trace.answers import AnswersWatch
 from prtoggle.trace.comparing import Comparison, NotComparedError
 from prtoggle.trace.copying import NotCopiedError
 from prtoggle.trace.differences import Difference
@@ -183,6 +184,7 @@ class _Call:
         self._world.check_copies()
         held = self._world.held
         self._watches = watches(everybody, held.steps, self._arguments, self._world.uncopied())
+        self._watches += [AnswersWatch(name, cache) for name, cache in held.caches.items()]
         self._random = randomness.saved(held.generators)
         self._settings = process_state.settings()
         self._context = held.context()

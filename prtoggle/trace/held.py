@@ -11,6 +11,7 @@ import contextvars
 import threading
 from typing import TYPE_CHECKING, Any
 
+from prtoggle.trace.answers import is_cache
 from prtoggle.trace.comparing import Comparison, NotComparedError
 from prtoggle.trace.constants import CONSTANTS
 from prtoggle.trace.copying import Copier, NotCopiedError
@@ -47,6 +48,11 @@ class Held:
         # With other threads about, a copy at a place would be found by those too.
         self._is_alone = threading.active_count() == 1
         self._keep_generators()
+
+    @property
+    def caches(self) -> dict[str, Any]:
+        """The caches of functions that may be called, by what they are called."""
+        return {place.key: place.value for place, _ in self._places if is_cache(place.value)}
 
     def _keep_generators(self) -> None:
         seen: set[int] = set()

@@ -287,3 +287,71 @@ def test_a_sentinel_that_is_handed_in_is_the_same_one_in_both_runs(modules: Modu
 
     assert module.f(module.END) == (True, 0)
     assert account.outcome() == (1, 0, 0), account.places
+
+
+CACHED = """
+import functools
+
+
+@DECORATOR
+def rows(key):
+    return [key]
+
+
+@DECORATOR
+def number(key):
+    return key
+
+
+def f(x):
+    times = TIMES
+    for _ in range(times):
+        ACT
+    return 0
+"""
+
+
+@pytest.mark.parametrize(
+    "decorator", ["functools.lru_cache", "functools.lru_cache(maxsize=4)", "functools.cache"]
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_answer_of_a_cache_that_a_call_changes(modules: Modules, decorator: str, is_known: bool) -> None:
+    text = CACHED.replace("DECORATOR", decorator).replace("ACT", "rows(x).append(5)").replace("TIMES", "1")
+    module, account = traced(modules, text, ("times = 1", "times = 2"))
+    if is_known:
+        module.rows(1)
+
+    module.f(1)
+
+    assert module.rows(1) == [1, 5]
+    (reason,) = account.counts()["not_compared"]
+    assert reason.startswith("the call changes the answers of rows")
+
+
+@pytest.mark.parametrize("decorator", ["functools.lru_cache", "functools.cache"])
+def test_an_answer_of_a_cache_that_the_other_run_changes_is_put_back(
+    modules: Modules, decorator: str
+) -> None:
+    text = CACHED.replace("DECORATOR", decorator).replace("ACT", "rows(x).append(5)").replace("TIMES", "0")
+    module, account = traced(modules, text, ("times = 0", "times = 2"))
+    module.rows(1)
+
+    module.f(1)
+
+    assert module.rows(1) == [1]
+    (reason,) = account.counts()["not_compared"]
+    assert reason.startswith("the other run changes the answers of rows")
+    assert reason.endswith("it was put back")
+
+
+@pytest.mark.parametrize("decorator", ["functools.lru_cache", "functools.cache"])
+@pytest.mark.parametrize("act", ["rows(x)", "number(x)", "pass"])
+def test_answers_that_nobody_changes_are_no_reason(modules: Modules, decorator: str, act: str) -> None:
+    text = CACHED.replace("DECORATOR", decorator).replace("ACT", act).replace("TIMES", "1")
+    module, account = traced(modules, text, ("times = 1", "times = 2"))
+    module.rows(1)
+
+    module.f(1)
+
+    assert module.rows(1) == [1]
+    assert account.outcome() == (1, 0, 0), account.counts()
