@@ -18,7 +18,7 @@ from prtoggle.trace.copying import Copier, NotCopiedError
 from prtoggle.trace.differences import MISSING
 from prtoggle.trace.kinds import can_change, draws_numbers, held_by, is_all_members
 from prtoggle.trace.reached import Place, Reached
-from prtoggle.trace.swaps import WARNED, Swaps
+from prtoggle.trace.swaps import WARNED, Swaps, can_hold
 from prtoggle.trace.traced import names_bound_by
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Held:
             self.swaps.add(place, MISSING if registry is MISSING else dict(registry))
 
     def _swap(self, place: Place, made: Any) -> None:
-        if self._is_alone:
+        if self._is_alone and can_hold(place.owner):
             self.swaps.add(place, made)
         else:
             self._beside_threads.append((place, made))

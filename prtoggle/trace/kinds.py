@@ -100,9 +100,10 @@ _CONTAINERS: Final = (tuple, frozenset, list, dict, set, bytearray, deque)
 _TEXTS: Final = (str, bytes, int, float, complex, BaseException)
 
 
-def is_of_program(module: types.ModuleType) -> bool:
-    """Whether a module is neither the standard library's nor one of the large libraries of arrays."""
-    top = module.__name__.partition(".")[0]
+def is_of_program(thing: Any) -> bool:
+    """Whether a module, class or function is not of the standard library, nor of one of arrays."""
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", "")
+    top = str(name).partition(".")[0]
     return top not in sys.stdlib_module_names and top not in _LIBRARIES
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prtoggle.recompile import all_codes
 from prtoggle.trace.kinds import is_of_program
-from prtoggle.trace.libraries import is_library
 from prtoggle.trace.traced import names_used_by
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Reached:
             self.steps = [*self.steps, *latest]
 
     def _add_classes(self, classes: Iterable[type]) -> None:
-        own = (base for kind in classes for base in kind.__mro__ if not is_library(base))
+        own = (base for kind in classes for base in kind.__mro__ if is_of_program(base))
         self._classes.update(dict.fromkeys(own))
 
     def _is_new(self, function: FunctionType) -> bool:
@@ -133,7 +132,7 @@ def _functions_in(value: Any) -> Iterator[FunctionType]:
         if reader is None:
             break
         value = reader(value)
-    if isinstance(value, FunctionType) and not is_library(value):
+    if isinstance(value, FunctionType) and is_of_program(value):
         yield value
 
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 WARNED: Final = "__warningregistry__"
 
 
+# Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
+_HEAP_TYPE: Final = 1 << 9
+_IMMUTABLE: Final = 1 << 8
+
+
 class Swaps:
     """Places, each with what stands there in the other run."""
 
@@ -72,6 +77,11 @@ def _value_of(place: Place) -> Any:
         return MISSING
 
 
+def can_hold(owner: Any) -> bool:
+    """Whether something else can be put at a place of that owner; a class in C may refuse it."""
+    return isinstance(owner, dict) or owner.__flags__ & (_HEAP_TYPE | _IMMUTABLE) == _HEAP_TYPE
+
+
 def _put(place: Place, value: Any) -> None:
     owner, key = place.owner, place.key
     if _value_of(place) is value:
@@ -82,6 +92,7 @@ def _put(place: Place, value: Any) -> None:
         else:
             owner[key] = value
     elif value is MISSING:
-        delattr(owner, key)
+        type.__delattr__(owner, key)
     else:
-        setattr(owner, key, value)
+        # Whatever the class of the class makes of it, as that of an enumeration does.
+        type.__setattr__(owner, key, value)

@@ -355,3 +355,16 @@ def test_answers_that_nobody_changes_are_no_reason(modules: Modules, decorator: 
 
     assert module.rows(1) == [1]
     assert account.outcome() == (1, 0, 0), account.counts()
+
+
+def test_a_class_that_lets_nobody_set_its_attributes(modules: Modules) -> None:
+    text = (
+        "import itertools\n\n\nclass Closed(type):\n    def __setattr__(cls, name, value):\n"
+        "        raise AttributeError(name)\n\n    __delattr__ = __setattr__\n\n\n"
+        "class Pool(metaclass=Closed):\n    ids = itertools.count()\n\n\n"
+        "def f():\n    x = 1\n    return next(Pool.ids)\n"
+    )
+    module, account = traced(modules, text, ("x = 1", "x = 2"))
+
+    assert [module.f(), module.f(), next(module.Pool.ids)] == [0, 1, 2]
+    assert account.outcome() == (2, 0, 0), account.counts()
