@@ -168,9 +168,10 @@ class LiveFunction:
         if function is None:
             self.shown = variant
             return
-        code, defaults, kwdefaults = installed_code(variant), variant.defaults, variant.kwdefaults
+        defaults, kwdefaults = variant.defaults, variant.kwdefaults
         # A probe in another thread must not put its code into the function behind our back.
         with probes.LOCK:
+            code = installed_code(variant)
             # Three straight lines: no other thread can run between them, so none sees new code with old
             # defaults.
             function.__code__ = code

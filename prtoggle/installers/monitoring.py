@@ -36,6 +36,8 @@ class Monitor:
         self._tool_id = tool_id
         # Watched code objects by id; an entry goes when its code object does.
         self._codes: dict[int, _Watched] = {}
+        # Counts how often it began again. An event that came before must not disable its place after that.
+        self._beginnings = 0
         events = _monitoring.events
         _monitoring.register_callback(tool_id, events.PY_START, self._started)
         _monitoring.register_callback(tool_id, events.LINE, self._line)
@@ -60,6 +62,7 @@ class Monitor:
 
     def rearm_all(self) -> None:
         """Begin again, as after a fork: what the parent's calls reached says nothing of the child's."""
+        self._beginnings += 1
         for watched in list(self._codes.values()):
             code = watched.code()
             if code is not None:
@@ -81,17 +84,17 @@ class Monitor:
             _monitoring.set_local_events(self._tool_id, code, wanted)
 
     def _started(self, code: CodeType, _offset: int) -> object:
-        watched = self._codes.get(id(code))
+        beginning, watched = self._beginnings, self._codes.get(id(code))
         for told in watched.called if watched else ():
             told()
-        return _monitoring.DISABLE
+        return _monitoring.DISABLE if beginning == self._beginnings else None
 
     def _line(self, code: CodeType, line: int) -> object:
-        watched = self._codes.get(id(code))
+        beginning, watched = self._beginnings, self._codes.get(id(code))
         for lines, told in watched.lines if watched else ():
             if line in lines:
                 told()
-        return _monitoring.DISABLE
+        return _monitoring.DISABLE if beginning == self._beginnings else None
 
 
 class _Watched:

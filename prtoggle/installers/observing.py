@@ -53,7 +53,7 @@ class ReachObserver:
         self.reaches: set[Reach] = set()
         self._kernels = _Kernels()
         self._wraps: list[tuple[weakref.ref[WrapStep], str, str]] = []
-        os.register_at_fork(after_in_child=self.rearm)
+        os.register_at_fork(after_in_child=self._begin_anew)
 
     def needs_probes(self, spots: Sequence[Spot]) -> bool:
         """See base.Observer. Where a deletion stood, and whether any event comes from there, a tree tells."""
@@ -113,17 +113,21 @@ class ReachObserver:
             step.report_calls(called)
 
     def rearm(self) -> None:
-        """Forget what was called and reached, and listen again: a forked child starts from nothing."""
+        """Forget what was called and reached, and listen again."""
         if self.calls or self.reaches:
-            self.calls.clear()
-            self.reaches.clear()
-            probes.rearm_all()
-            if self._monitor is not None:
-                self._monitor.rearm_all()
-            for known, toggle_id, target in self._wraps:
-                step = known()
-                if step is not None:
-                    self._watch_wrap(step, toggle_id, target)
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """As a forked child does, even from nothing: a thread of its parent may have been about to tell."""
+        self.calls.clear()
+        self.reaches.clear()
+        probes.rearm_all()
+        if self._monitor is not None:
+            self._monitor.rearm_all()
+        for known, toggle_id, target in self._wraps:
+            step = known()
+            if step is not None:
+                self._watch_wrap(step, toggle_id, target)
 
     def note_call(self, key: Call) -> None:
         """Take note that a patch's target was called, and tell it the first time."""

@@ -21,7 +21,7 @@ import itertools
 import os
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,14 +41,25 @@ LOCK = threading.RLock()
 
 
 @dataclass(slots=True, eq=False)
+class Heard:
+    """What came of a probe since it was armed. `is_spent`: it told, and its function has advanced.
+
+    Arming puts a new one in place: a thread that is in the middle of a hit then ends it on the old one.
+    """
+
+    hits: int = 0
+    is_spent: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Probe:
-    """One probe: what it tells, and where it stands in the tree."""
+    """One probe: what it tells, where it stands in the tree, and what came of it."""
 
     name: str
     told: Callable[[], None]
     block: Block
     node: ast.expr
-    hits: int = 0
+    heard: Heard = field(default_factory=Heard)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,22 +102,25 @@ class ProbedFunction:
         self.present = installed
 
     def advance(self) -> None:
-        """Let every function that runs a form of this one run the form that is due now."""
-        open_probes = [probe for probe in self.probes if not probe.hits]
+        """Let every function that runs a form of this one run the form that is due now; LOCK is held."""
+        open_probes = [probe for probe in self.probes if not probe.heard.hits]
         due = self._form(open_probes) if open_probes else self._plain()
         if due is None or due is self.present:
             return
-        self.present = due
-        self._exchange(self._forms, due)
+        # Known before any function runs it: a child that is forked meanwhile has to find it there.
         if open_probes:
             self._forms.append(due)
             _functions[id(due)] = self
+        self.present = due
+        self._exchange(self._forms, due)
 
     def rearm(self) -> None:
-        """Put all probes back, as after a fork: what the parent's calls hit says nothing of the child's."""
+        """Put all probes back, as after a fork: what the parent's calls hit says nothing of the child's.
+
+        LOCK is held: what is present is also what every function runs.
+        """
         for probe in self.probes:
-            probe.hits = 0
-            _spent.discard(probe.name)
+            probe.heard = Heard()
         plain = self._plain()
         if self.present is not self._installed and plain is not None:
             self._exchange([plain, *self._forms[1:]], self._installed)
@@ -155,9 +169,8 @@ class ProbedFunction:
         return moved(exact[0], like.co_firstlineno - exact[0].co_firstlineno, like.co_filename)
 
 
-# Probes that may still tell something, by name; names of those that told and whose function has advanced.
+# Probes by name, each with its function; None while that is not known.
 _by_name: dict[str, tuple[Probe, ProbedFunction | None]] = {}
-_spent: set[str] = set()
 # Probed functions by the id of each of their codes.
 _functions: dict[int, ProbedFunction] = {}
 _serial = itertools.count(1)
@@ -199,7 +212,6 @@ def _forget(plain_id: int, function: ProbedFunction) -> None:
         _functions.pop(code_id, None)
     for probe in function.probes:
         _by_name.pop(probe.name, None)
-        _spent.discard(probe.name)
 
 
 def present(installed: CodeType) -> CodeType:
@@ -230,26 +242,35 @@ os.register_at_fork(after_in_child=_unlock)
 
 def rearm_all() -> None:
     """Put every probe back into its function, as the child after a fork needs them."""
-    for function in {id(function): function for function in _functions.values()}.values():
-        function.rearm()
+    with LOCK:
+        for function in {id(function): function for function in list(_functions.values())}.values():
+            function.rearm()
 
 
 def hit(name: str) -> None:
     """Called by a probe. Cheap once there is nothing more to tell: a frame in flight may loop over it."""
-    if name in _spent or name not in _by_name:
+    known = _by_name.get(name)
+    if known is None:
         return
-    probe, function = _by_name[name]
-    probe.hits += 1
-    if probe.hits == 1:
+    probe, function = known
+    heard = probe.heard
+    if heard.is_spent:
+        return
+    # Of threads that come at the same time at least one finds 0; telling twice tells nothing more.
+    before = heard.hits
+    heard.hits = before + 1
+    if before == 0:
         probe.told()
     if function is None:
         # In a module's own statements, which run once.
-        _spent.add(name)
+        heard.is_spent = True
     # While somebody flips toggles, the exchange waits for the next hit rather than for them.
-    elif (probe.hits > 1 or all(other.hits for other in function.probes)) and LOCK.acquire(blocking=False):
+    elif (before or all(other.heard.hits for other in function.probes)) and LOCK.acquire(blocking=False):
         try:
-            _spent.add(name)
-            function.advance()
+            # What was hit before the probes were armed anew says nothing of them.
+            if probe.heard is heard:
+                heard.is_spent = True
+                function.advance()
         finally:
             LOCK.release()
 
