@@ -29,6 +29,8 @@ OPTION: Final = "--prtoggle-witness"
 #: Files of the folder that the option names: what verify asks for, and what it is told.
 ORDERS: Final = "orders.json"
 EVENTS: Final = "events.jsonl"
+#: Where pytest keeps --lf, --ff, --nf, and --sw with its like.
+_BY_EARLIER_RUNS: Final = ("lf", "failedfirst", "newfirst", "stepwise", "stepwise_skip", "stepwise_reset")
 _MESSAGE_LENGTH: Final = 2000
 
 
@@ -39,7 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """Runs the tests in this process, whatever number of workers the project asks pytest-xdist for."""
+    """Runs the tests in this process, and all of them, whatever the project asks for at other times.
+
+    These are pytest-xdist's number of workers, and what depends on how earlier runs ended.
+    """
+    for name in _BY_EARLIER_RUNS:
+        if getattr(config.option, name, False):
+            setattr(config.option, name, False)
     if getattr(config.option, "numprocesses", None):
         config.option.numprocesses, config.option.tx, config.option.dist = 0, [], "no"
     return (yield)

@@ -21,6 +21,7 @@ from prtoggle.process_group import ProcessGroups
 from prtoggle.trace.settings import VARIABLE as TRACE
 from prtoggle.unfound import AT_NO_TIME
 from prtoggle.verify.entries import shown_name
+from prtoggle.verify.pytest_settings import settings_arguments
 from prtoggle.verify.verdict import GuardRun
 from prtoggle.verify.witnessed import read_events
 
@@ -40,6 +41,8 @@ _OPTION, _ORDERS, _EVENTS = "--prtoggle-witness", "orders.json", "events.jsonl"
 _NOT_HANDED_ON: Final = frozenset({TOGGLES, TRACE, "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"})
 
 _WRONG_USE: Final = 4
+#: How pytest names, below its usage line, what is wrong with its arguments.
+_WRONG_ARGUMENTS: Final = re.compile(r"^\S.*?: error: (.*)$", re.MULTILINE)
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -104,7 +107,10 @@ class GuardRunner:
     def _command(self, entries: Sequence[Entry], folder: Path) -> tuple[str, ...]:
         files = dict.fromkeys(shown_name(entry.file, "", self.root) for entry in entries)
         return (
-            *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "--tb=short"),
+            *(sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short"),
+            *settings_arguments(self.root, folder / "pytest.ini"),
+            # The project's own cache is what its developers' runs remember; this run remembers nothing.
+            *("-o", f"cache_dir={folder / 'cache'}"),
             # All guards run to their end: one that fails, or cannot be imported, says nothing of the next.
             *("--maxfail=0", "--continue-on-collection-errors"),
             *("-p", WITNESS, f"{_OPTION}={folder}"),
@@ -204,6 +210,9 @@ class _End:
             # An activation names the process in its first line, and the reason in those that follow.
             if line.startswith("prtoggle: PRTOGGLE="):
                 return " ".join(text.strip() for text in lines[index + 1 : index + 4])
+            if line.startswith("ERROR: usage:"):
+                found = _WRONG_ARGUMENTS.search(self.output)
+                return found[1].strip() if found else line.strip()
             if line.startswith(("ERROR", "E  ")):
                 return line.strip()
         return lines[-1].strip() if lines else ""

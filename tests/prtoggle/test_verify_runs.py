@@ -13,11 +13,13 @@ import pytest
 from prtoggle.cli import main
 from prtoggle.cli.interruption import interruptible
 from prtoggle.verify.entries import entry_of
+from prtoggle.verify.matrix import Cell, build_matrix
 from prtoggle.verify.proof import verify_toggles
+from prtoggle.verify.pytest_settings import settings_arguments
 from prtoggle.verify.rounds import run_round
 from prtoggle.verify.verdict import Verdict
 from tests.prtoggle.programs import Project, heed_signals
-from tests.prtoggle.test_verify_guards import FILES, LOWER, runner_of, toggle_of
+from tests.prtoggle.test_verify_guards import FILES, LOWER, UPPER, runner_of, toggle_of
 
 GOOD = "guards/test_good.py"
 ENDS = {
@@ -180,6 +182,104 @@ def test_what_the_caller_wants_of_pytest_at_other_times_is_no_part_of_a_proof(
 
     assert proof.verdict is Verdict.CAUGHT, proof.detail
     assert proof.fails_without_fix == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "--lf --lfnf=none",
+        "--ff --nf",
+        "--sw --sw-skip",
+        "--cache-clear -p cacheprovider",
+        "-p no:cacheprovider",
+    ],
+)
+def test_what_the_project_asks_of_earlier_runs_is_without_effect(project: Project, settings: str) -> None:
+    early = "def test_early():\n    from bounds.core import first\n    assert first(-2) == 0\n\n"
+    project.write(
+        {
+            "pytest.ini": f"[pytest]\naddopts = {settings} --strict-config\n",
+            GOOD: early + FILES[GOOD],
+        }
+    )
+    toggle = toggle_of("low", GOOD, LOWER)
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle), jobs=2)
+
+    assert proof.verdict is Verdict.CAUGHT, proof.detail
+    assert "(2 of 2 tests)" in proof.detail
+    assert not (project.root / ".pytest_cache").exists()
+
+
+def test_an_option_that_pytest_does_not_know_is_named(project: Project) -> None:
+    project.write({"pytest.ini": "[pytest]\naddopts = --no-such-option\n"})
+    toggle = toggle_of("low", GOOD, LOWER)
+
+    (proof,) = verify_toggles([toggle], runner_of(project, toggle), jobs=2)
+
+    assert proof.verdict is Verdict.ERROR
+    assert proof.detail == (
+        "with the fix: pytest was called wrongly, or a conftest.py failed to import: "
+        "unrecognized arguments: --no-such-option"
+    )
+
+
+@pytest.mark.parametrize("own", ["pytest.ini", "pyproject.toml", ""])
+def test_verdicts_and_matrix_judge_a_guard_by_the_settings_of_the_root(project: Project, own: str) -> None:
+    deep = "deep/tests/test_deep.py"
+    project.write(
+        {
+            deep: FILES[GOOD],
+            "guards/test_second.py": FILES["guards/test_second.py"],
+            "deep/pytest.ini": "[pytest]\naddopts = -k nothing\n",
+        }
+    )
+    if own == "":
+        (project.root / "pyproject.toml").unlink()
+    elif own == "pytest.ini":
+        project.write({own: "[pytest]\n"})
+    toggles = [toggle_of("low", deep, LOWER), toggle_of("high", "guards/test_second.py", UPPER)]
+    runner = runner_of(project, *toggles)
+
+    proofs = verify_toggles(toggles, runner, jobs=2)
+    matrix = build_matrix(toggles, runner, jobs=2)
+
+    assert [(proof.verdict, proof.detail.split(": ")[-1]) for proof in proofs] == [
+        (Verdict.CAUGHT, f"{deep}::test_it"),
+        (Verdict.CAUGHT, "guards/test_second.py::test_it"),
+    ]
+    assert [matrix.cells[each, each] for each in matrix.ids] == [Cell.CAUGHT, Cell.CAUGHT]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "setup.cfg": "[tool:pytest]\n",
+            "tox.ini": "[tox]\n",
+            "pyproject.toml": "[tool.pytest.ini_options]\n",
+        },
+        {"setup.cfg": "[tool:pytest]\n", "tox.ini": "[pytest]\n", "pyproject.toml": "[project]\n"},
+        {"setup.cfg": "[tool:pytest]\n", "tox.ini": "[tox]\n", "pyproject.toml": "[project]\n"},
+        {"pytest.ini": "", "pyproject.toml": '[tool.pytest.ini_options]\naddopts = ""\n'},
+        {"setup.cfg": "[metadata]\n", "pyproject.toml": "[project]\n"},
+        {"../tox.ini": "[pytest]\n", "setup.cfg": "[metadata]\n", "pyproject.toml": "[project]\n"},
+        {"pyproject.toml": '[tool.pytest.ini_options]\naddopts = ""\n', "tox.ini": "[pytest]\n"},
+    ],
+)
+def test_the_settings_file_is_the_one_that_pytest_takes_in_the_root(
+    project: Project, files: dict[str, str]
+) -> None:
+    project.write(files)
+    told = project.python("-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "bounds").stdout
+
+    _, found = settings_arguments(project.root, project.root / "none.ini")
+
+    says = {
+        line.split(": ")[0]: line.split(": ")[1].split(" ")[0] for line in told.splitlines() if ": " in line
+    }
+    assert found == str(Path(says["rootdir"], says["configfile"]))
+    assert not (project.root / "none.ini").exists()
 
 
 def is_gone(pid: int) -> bool:
