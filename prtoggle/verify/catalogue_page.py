@@ -44,7 +44,11 @@ def _lines(
     yield "<!-- Made by `python -m prtoggle verify --matrix --catalogue docs/catalogue.md`; do not edit. -->"
     yield f"<!-- fingerprint: {fingerprint} -->"
     yield ""
-    yield f"{len(toggles)} historical fixes, each with guards that fail when it is taken out."
+    caught = sum(matrix.cells[row, row] is Cell.CAUGHT for row in matrix.ids)
+    if caught == len(toggles):
+        yield f"{len(toggles)} historical fixes, each with guards that fail when it is taken out."
+    else:
+        yield f"{caught} of {len(toggles)} historical fixes have guards that fail when it is taken out."
     yield from _about_the_last_column(suite)
     yield ""
     yield "| id | title | links | tags | guards | also caught by |"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The round in which nothing is reverted.
 _FIXED: Final = ""
+#: Of a toggle whose revert nobody looks out for.
+_NO_GUARDS: Final = "the spec names no guards"
 
 
 class Cell(StrEnum):
@@ -82,10 +84,9 @@ def build_matrix(
     progress: Callable[[str], None] = lambda _id: None,
 ) -> Matrix:
     """Run every guard under every toggle; `progress` is told of each toggle whose guards all ran."""
-    guarded = [toggle for toggle in toggles if toggle.guards]
-    entries = {toggle.id: entries_of(toggle.guards, runner.root) for toggle in guarded}
+    entries = {toggle.id: entries_of(toggle.guards, runner.root) for toggle in toggles}
     everything = tuple(dict.fromkeys(entry for of_toggle in entries.values() for entry in of_toggle))
-    with_required = {toggle.id: reverted_with(toggle, runner) for toggle in guarded}
+    with_required = {toggle.id: reverted_with(toggle, runner) for toggle in toggles}
     calls = {
         toggle_id: functools.partial(run_round, runner, everything, ids, by_test=False)
         for toggle_id, ids in with_required.items()
@@ -102,13 +103,13 @@ def build_matrix(
         for row in entries
         for column, of_column in entries.items()
     }
-    masks = {toggle.id: toggle.masks for toggle in guarded if toggle.masks}
+    masks = {toggle.id: toggle.masks for toggle in toggles if toggle.masks}
     return Matrix(
         ids=tuple(entries),
-        titles={toggle.id: toggle.title for toggle in guarded},
+        titles={toggle.id: toggle.title for toggle in toggles},
         cells={
             (row, column): Cell.ERROR
-            if fixed[column]
+            if fixed[column] or (row == column and not guards)
             else _cell(
                 guards,
                 own=row == column,
@@ -118,7 +119,9 @@ def build_matrix(
         },
         masks=masks,
         trouble={
-            pair: trouble for pair, guards in parts.items() if (trouble := fixed[pair[1]] or _trouble(guards))
+            (row, column): trouble
+            for (row, column), guards in parts.items()
+            if (trouble := fixed[column] or (_trouble(guards) if guards or row != column else _NO_GUARDS))
         },
     )
 
