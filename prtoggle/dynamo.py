@@ -12,12 +12,6 @@ import gc
 import sys
 import weakref
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-from prtoggle.errors import UnsupportedTargetError
-
-if TYPE_CHECKING:
-    from types import FunctionType
 
 _MODULE = "torch._dynamo"
 
@@ -56,18 +50,3 @@ def is_table_of_functions(holder: object) -> bool:
         for value in list(vars(module).values())
         for table in tables
     )
-
-
-def refuse_scripted(function: FunctionType, target: str) -> None:
-    """Raise UnsupportedTargetError when `torch.jit.script` has compiled the function: a copy that stays.
-
-    What was traced cannot be told: a trace does not remember its function.
-    """
-    state = sys.modules.get("torch.jit._state")
-    scripted: Any = getattr(state, "_jit_caching_layer", None)
-    if scripted is not None and function in scripted:
-        raise UnsupportedTargetError(
-            f"{target} was compiled by torch.jit.script as well, and the compiled copy would not follow. "
-            "Revert before it is scripted: set PRTOGGLE before the module is imported.",
-            target=target,
-        )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from prtoggle.code.headers import Basis
 from prtoggle.code.region import find_region, source_lines
 from prtoggle.code.signature import extras_of
-from prtoggle.dynamo import refuse_scripted
 from prtoggle.errors import PrToggleError, UnsupportedTargetError
 from prtoggle.heap import Families, caches_around
 from prtoggle.installers.in_place import cache_follower, refuse_free_threaded, unedited
@@ -21,6 +20,7 @@ from prtoggle.installers.triton_kernels import with_kernels
 from prtoggle.live import find_attribute
 from prtoggle.peeling import Peeled, peel
 from prtoggle.plans.sites import Site
+from prtoggle.scripted import refuse_scripted
 from prtoggle.source.splices import apply_splices
 
 if TYPE_CHECKING:

@@ -160,3 +160,53 @@ def test_scripted_code_is_refused_live(live: World, text: str) -> None:
     with pytest.raises(prtoggle.PrToggleError, match=r"case\.f"):
         prtoggle.revert(toggle(patch("case.f", "y = x + 1", "y = x + 50")))
     assert module.f(ONES).tolist() == [2, 2]
+
+
+METHODS = {
+    "forward of a module": ("torch.nn.Module", "forward", "net = torch.jit.script(M())\n"),
+    "method that a module calls": ("torch.nn.Module", "h", "net = torch.jit.script(M())\n"),
+    "method of a base": ("torch.nn.Module", "h", "class N(M): pass\nnet = torch.jit.script(N())\n"),
+    "class": ("object", "h", "torch.jit.script(M)\nnet = None\n"),
+}
+
+
+@pytest.mark.parametrize(("base", "target", "use"), METHODS.values(), ids=METHODS)
+def test_methods_that_were_scripted_are_refused_and_not_put_back_in_silence(
+    world: World, base: str, target: str, use: str
+) -> None:
+    text = (
+        f"import torch\nclass M({base}):\n    def forward(self, x: int) -> int:\n        y = self.h(x)\n        return y\n"
+        f"    def h(self, x: int) -> int:\n        z = x + 1\n        return z\n{use}"
+    )
+    text = text.replace("class M(object):", "class M:")
+    old, new = {"h": ("z = x + 1", "z = x + 2"), "forward": ("y = self.h(x)", "y = self.h(x) + 1")}[target]
+    world.write({"case.py": text.encode()})
+    made = toggle(patch(f"case.M.{target}", old, new))
+    if world.moment == LIVE:
+        module = world.load()
+        with pytest.raises(
+            prtoggle.UnsupportedTargetError, match=r"was compiled by torch\.jit\.script as well"
+        ):
+            world.revert(made)
+        assert module.M().forward(1) == 2
+        return
+    module, handle = world.revert(made)
+    assert module.M().forward(1) == 3
+    with pytest.raises(prtoggle.RestoreError, match=r"was compiled by torch\.jit\.script as well"):
+        handle.restore()
+    assert module.M().forward(1) == 3
+    assert module.net is None or module.net(1) == 3
+
+
+def test_a_method_of_a_class_that_nobody_scripted_is_reverted(world: World) -> None:
+    """Though a scripted module has one of its name."""
+    text = (
+        "import torch\nclass M(torch.nn.Module):\n    def forward(self, x: int) -> int:\n        return x + 1\n"
+        "class N(torch.nn.Module):\n    def forward(self, x):\n        y = x + 1\n        return y\n"
+        "net = torch.jit.script(M())\n"
+    )
+    world.write({"case.py": text.encode()})
+    module, handle = world.revert(toggle(patch("case.N.forward", "y = x + 1", "y = x + 2")))
+    assert (module.N()(1), module.net(1)) == (3, 2)
+    handle.restore()
+    assert module.N()(1) == 2
