@@ -29,7 +29,8 @@ class Children:
     def pids(self) -> set[int]:
         """Those that run, by the folder's name in their environment, and those that reported."""
         found = {int(path.name.partition("-")[0]) for path in self._reports.glob("*.jsonl")}
-        for folder in _PROC.iterdir():
+        # Where there is no such folder, those that reported are all that is known.
+        for folder in _PROC.iterdir() if _PROC.is_dir() else ():
             # Another's process, and one that ends meanwhile, cannot be read.
             with contextlib.suppress(OSError):
                 if folder.name.isdigit() and self._mark in (folder / "environ").read_bytes():

@@ -32,6 +32,7 @@ from prtoggle.cli import console
 from prtoggle.cli.bisect_progress import RunLines, counted, print_start
 from prtoggle.cli.bisect_view import print_answer
 from prtoggle.cli.command_words import RunsCommand
+from prtoggle.cli.finite import Finite
 from prtoggle.cli.interruption import interruptible
 from prtoggle.cli.output_file import OUTPUT, write_output
 
@@ -76,7 +77,7 @@ class Settings:
 @click.option("--good", metavar="REV", help="Search the commits after REV instead of a catalogue.")
 @click.option("--bad", metavar="REV", help="With --good: up to REV, the build that is here; default: HEAD.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Runs of each set, for flaky commands.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds that one run may take.")
+@click.option("--timeout", type=Finite(0, min_open=True), help="Seconds that one run may take.")
 @click.option(
     "--match", default="", metavar="REGEX", help="A run fails when its output matches, else passes."
 )
@@ -87,8 +88,8 @@ class Settings:
 @click.option("--resume", is_flag=True, help="Go on with the runs that the state file holds.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Runs at a time.")
 @click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="Where runs happen.")
-@click.option("--ray-cpus", type=click.FloatRange(0), default=1.0, help="CPUs that Ray reserves for a run.")
-@click.option("--ray-gpus", type=click.FloatRange(0), default=0.0, help="GPUs that Ray reserves for a run.")
+@click.option("--ray-cpus", type=Finite(0), default=1.0, help="CPUs that Ray reserves for a run.")
+@click.option("--ray-gpus", type=Finite(0), default=0.0, help="GPUs that Ray reserves for a run.")
 @click.option("--json", "json_file", type=OUTPUT, help="Write the answer to FILE.")
 @click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Keep the runs' outputs here.")
 @click.pass_context

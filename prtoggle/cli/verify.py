@@ -13,6 +13,7 @@ import click
 from prtoggle.catalog import Catalog
 from prtoggle.catalogue_folders import PROJECT_ORIGINS
 from prtoggle.cli import console
+from prtoggle.cli.finite import Finite
 from prtoggle.cli.interruption import Interruption, interruptible
 from prtoggle.cli.output_file import OUTPUT, write_outputs
 from prtoggle.cli.progress import progress_bar
@@ -60,7 +61,7 @@ class Outputs:
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes at a time."
 )
-@click.option("--timeout", type=click.FloatRange(1), default=600.0, help="Seconds that one run may take.")
+@click.option("--timeout", type=Finite(1), default=600.0, help="Seconds that one run may take.")
 @click.option("--matrix", "with_matrix", is_flag=True, help="Every toggle against every guard.")
 @click.option("--junit", type=OUTPUT, help="Write the verdicts as a JUnit file.")
 @click.option("--json", "json_file", type=OUTPUT, help="Write verdicts, or the matrix, as JSON.")

@@ -353,6 +353,7 @@ WRONG = {
     "no repository": (("--good", "HEAD"), "git rev-parse in"),
     "no runs": (("--repeat", "0"), "Invalid value for '--repeat'"),
     "no time": (("--timeout", "0"), "Invalid value for '--timeout'"),
+    "no number": (("--timeout", "nan"), "nan is no finite number"),
     "logs elsewhere": (("--executor", "ray", "--logs", "logs"), "--logs cannot be kept on other machines"),
     "no place for the answer": (("--json", "none/answer.json"), "there is no folder none"),
     "nothing to resume": (("--resume",), "No such file or directory. Start without --resume."),
