@@ -1,4 +1,4 @@
-"""Numbers of options that are compared and waited for: neither infinite nor, which no bound keeps out, not one."""
+"""Numbers of options that are waited for: finite ones, for no bound keeps nan out."""
 
 from __future__ import annotations
 
